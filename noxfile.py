@@ -45,8 +45,8 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 GROUPS, TOOL = PROJECT["dependency-groups"], PROJECT["tool"]
 ENVIRONMENTS, ORDER, RELEASES = TOOL["environments"], TOOL["tests"], TOOL["releases"]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-TESTS = "onnxruntime/test/python"
-found = [*ROOT.glob(f"{TESTS}/onnxruntime_test_python_backend*.py"), *ROOT.glob("tests/test_*.py")]
+TESTS = "onnxruntime/test/python/backend"
+found = [*ROOT.glob(f"{TESTS}/test_*.py"), *ROOT.glob("tests/test_*.py")]
 TEST_FILES = sorted(file.relative_to(ROOT).as_posix() for file in found)
 
 
@@ -151,6 +151,7 @@ environment(OTHER, CPU, ENVIRONMENTS["cpu"]["packages"] + chosen)
 # At import, numpy's OpenBLAS starts a thread for each CPU. The threads spin for 0.1 s in each of the many processes.
 PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
 PARALLEL = f"{PYTEST} -n auto --dist loadfile --no-loadscope-reorder"  # all tests of a file in the same process
+CAMPAIGN = f"PYTHONPATH={TESTS} -m campaigns"
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
 # ``make test-python PYTHON=python3.14t`` creates this environment. An older backend in it is not measured.
@@ -247,19 +248,19 @@ task("bench-capture", "measure graph capture and other runs on CUDA and on the W
      f"webgpu-plugin -m benchmarks graph_capture --json build/bench-capture.json {BENCH}")
 task("campaign-cuda", "capture 120 random models on CUDA, in 12,000 runs", *(f"cuda SOFTCUDA_LAZY={lazy} "
      f"ORT_BACKEND_MODELS=120 -m pytest {' '.join(ending(['cuda_models']))}" for lazy in (0, 1)))
-task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {TESTS}/backend_captured_operators.py")
+task("captured-operators", "capture each operator on WebGPU", f"webgpu-plugin {CAMPAIGN}.captured_operators")
 task("unwritten-outputs", "search the CPU EP of each base for operators that do not write their outputs",
-     *(f"{name} {TESTS}/backend_unwritten_outputs.py" for name in ("cpu", "openvino", "webgpu", "cuda")))
+     *(f"{name} {CAMPAIGN}.unwritten_outputs" for name in ("cpu", "openvino", "webgpu", "cuda")))
 task("openvino-defects", "run each structure that is refused on OpenVINO, and similar ones, on each form of OpenVINO",
-     *(f"{name} {TESTS}/backend_openvino_known_defects.py" for name in ("openvino", "plugins")))
+     *(f"{name} {CAMPAIGN}.openvino_known_defects" for name in ("openvino", "plugins")))
 task("openvino-graphs", 'run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7"',
-     *(f"{name} {TESTS}/backend_openvino_graphs.py {variable('GRAPHS', '')}" for name in ("openvino", "plugins")))
+     *(f"{name} {CAMPAIGN}.openvino_graphs {variable('GRAPHS', '')}" for name in ("openvino", "plugins")))
 ZOO = shlex.quote(variable("ZOO", "tests/zoo"))
 task("zoo", "run models of real architectures on the CPU EP and on OpenVINO; ZOO=FOLDER ENV=cuda",
      *(f"{name} tests/zoo.py {ZOO}" for name in variable("ENV", "cpu openvino").split()))
 task("fuzz", "test the allowlist with 50,000 examples, and outputs with 4,000 configurations (30 minutes)",
      f"cpu ORT_BACKEND_EXAMPLES=50000 -m pytest -s {' '.join(ending(['properties']))}",
-     *(f"{name} {TESTS}/backend_differential_fuzz.py" for name in ("cpu", "openvino")))
+     *(f"{name} {CAMPAIGN}.differential_fuzz" for name in ("cpu", "openvino")))
 files = " ".join(file for file in all_tests("cpu", []) if file.startswith(TESTS))
 task("mutants", "change the backend in 200 small ways, and list changes that no test detects (an hour)",
      f"cpu {PIP} coverage", "cpu ORT_BACKEND_EXAMPLES=100 tools/python/backend_mutants.py --sample 200 "

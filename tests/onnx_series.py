@@ -36,9 +36,12 @@ import onnx.backend.test
 from onnx import TensorProto, numpy_helper
 from onnx.backend.base import Backend, BackendRep
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+sys.path.insert(
+    0,
+    str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
+)
 
-from backend_test_models import two_nodes
+from helpers.models import two_nodes
 
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue
@@ -48,21 +51,46 @@ EXPECTED = pathlib.Path(__file__).with_name("onnx_series_expected.json")
 
 # Patterns of errors and their causes. The first match counts.
 _CAUSES = (
-    (r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ", "kernel missing"),
+    (
+        r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ",
+        "kernel missing",
+    ),
     (r"(?:\S+:)?(\S+)\(-1\) is not a registered function/op", "kernel missing"),
-    (r"(tensor\(\w+\)) is not currently registered|Invalid (tensor data type \d+)", "type missing"),
+    (
+        r"(tensor\(\w+\)) is not currently registered|Invalid (tensor data type \d+)",
+        "type missing",
+    ),
     (r"Failed to construct locale with name:(\S+?):", "locale missing"),
     (r"Unsupported model IR version: (\d+)|the model has IR version (\d+)", "IR"),
     (r"(Opset \d+) is under development|the model imports \S+ (opset \d+)", "opset"),
     (r"does not support the following ONNX operations: (\S+)", "kernel missing"),
-    (r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})", "kernel error"),
-    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})", "graph refused"),
-    (r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node", "kernel error"),
-    (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
+    (
+        r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})",
+        "kernel error",
+    ),
+    (
+        r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})",
+        "graph refused",
+    ),
+    (
+        r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node",
+        "kernel error",
+    ),
+    (
+        r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)",
+        "numeric",
+    ),
     (r"(Unable to compare expected type)", "test"),
 )
 # Operators with random outputs: with the same seed, another library draws other numbers.
-_RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
+_RANDOM = {
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+}
 # Types that numpy lacks: bfloat16, float8e5m2, float4e2m1, int4, uint2 and others.
 _NUMPY_LACKS = re.compile(r"tensor\((bfloat16|float8\w+|float4\w+|u?int[24])\)")
 # Config keys that may change which tests pass. A session without the backend fails on the same models.
@@ -123,7 +151,16 @@ def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "outcomes.json")
-        command = [python, "-W", "ignore", __file__, "--outcomes", str(path), "--config", json.dumps(config)]
+        command = [
+            python,
+            "-W",
+            "ignore",
+            __file__,
+            "--outcomes",
+            str(path),
+            "--config",
+            json.dumps(config),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -133,8 +170,8 @@ def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
 def changed_keys() -> Iterator[tuple[str, dict]]:
     """Yield each permitted config key, and a configuration that sets it to a value far from its default."""
     # The stock backend lacks what this imports.
-    from backend_differential_fuzz import TEXTS  # noqa: PLC0415
-    from backend_test_allowlist import bounds, listed_values  # noqa: PLC0415
+    from campaigns.differential_fuzz import TEXTS  # noqa: PLC0415
+    from helpers.allowlist import bounds, listed_values  # noqa: PLC0415
 
     from onnxruntime.backend.allowlist.run_config import RUN_CONFIG  # noqa: PLC0415
     from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG  # noqa: PLC0415
@@ -158,7 +195,10 @@ def compare_keys() -> int:
             continue
         passed = {name for name, outcome in results.items() if outcome.result == "passed"}
         changed = passed ^ (without := without or passed)
-        print(f"{json.dumps(config)}: {len(passed)} pass, changed: {', '.join(sorted(changed)) or 'none'}", flush=True)
+        print(
+            f"{json.dumps(config)}: {len(passed)} pass, changed: {', '.join(sorted(changed)) or 'none'}",
+            flush=True,
+        )
         status |= bool(changed) and key not in _CHANGING
     return status
 
@@ -227,7 +267,10 @@ def compare_with_stock(stock: str) -> int:
         print(f"{title:8}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
 
     failed = {name: outcome.reason for name, outcome in ours.items() if outcome.result == "failed"}
-    print("\nFailures by cause:", dict(collections.Counter(reason.partition(": ")[0] for reason in failed.values())))
+    print(
+        "\nFailures by cause:",
+        dict(collections.Counter(reason.partition(": ")[0] for reason in failed.values())),
+    )
     here_only = {
         "fail here, and pass on a bare session": [name for name in failed if columns["bare"][name].result == "passed"],
         "fail here, and pass on the stock backend": [
@@ -238,7 +281,11 @@ def compare_with_stock(stock: str) -> int:
         ],
     }
     for meaning, names in here_only.items():
-        print(f"\n{len(names)} {meaning}", *(f"  {name}: {ours[name].reason}" for name in names), sep="\n")
+        print(
+            f"\n{len(names)} {meaning}",
+            *(f"  {name}: {ours[name].reason}" for name in names),
+            sep="\n",
+        )
     # With an older onnx, the backend does not support the types that numpy lacks.
     bare, *others = here_only.values()
     answers_for_bare = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)
@@ -319,17 +366,39 @@ def _define_tests(define: Callable[[str, type], None]) -> None:
             test = pytest.mark.xfail(reason=expected[name], strict=False)(test)
         tests[test_class.__name__][name] = test
     for class_name, members in tests.items():
-        define(class_name, type(class_name, (unittest.TestCase,), {**members, "__module__": __name__}))
+        define(
+            class_name,
+            type(class_name, (unittest.TestCase,), {**members, "__module__": __name__}),
+        )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", type=json.loads, default={}, help="prepare's keyword arguments, as JSON")
-    parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
-    parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
-    parser.add_argument("--each-key", action="store_true", help="only compare the tests with each permitted config key")
-    parser.add_argument("--stock", metavar="PYTHON", help="only compare with a stock wheel that has the same onnx")
-    parser.add_argument("--or-list-of", metavar="RELEASE", help="use the list of this ORT release if there is no other")
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="write the failures into the list of expected ones",
+    )
+    parser.add_argument(
+        "--outcomes",
+        help="only write every test's outcome to this file, as JSON, without a list",
+    )
+    parser.add_argument(
+        "--each-key",
+        action="store_true",
+        help="only compare the tests with each permitted config key",
+    )
+    parser.add_argument(
+        "--stock",
+        metavar="PYTHON",
+        help="only compare with a stock wheel that has the same onnx",
+    )
+    parser.add_argument(
+        "--or-list-of",
+        metavar="RELEASE",
+        help="use the list of this ORT release if there is no other",
+    )
     arguments = parser.parse_args()
     if arguments.each_key:
         return compare_keys()

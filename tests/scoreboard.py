@@ -46,15 +46,25 @@ RUNS = {
     "stock": Run("stock"),
     "cpu": Run("cpu", {"provider_options": {"CPUExecutionProvider": {}}}, "stock"),
     "stock-openvino": Run("stock-openvino"),
-    "openvino": Run("openvino", {"provider_options": {"OpenVINOExecutionProvider": {}}}, "stock-openvino"),
+    "openvino": Run(
+        "openvino",
+        {"provider_options": {"OpenVINOExecutionProvider": {}}},
+        "stock-openvino",
+    ),
     "openvino-plugin": Run("plugins", {"plugins": ["onnxruntime_ep_openvino"], "provider_options": FLOAT32}),
     "qnn-plugin": Run(
         "plugins",
-        {"plugins": ["onnxruntime_qnn"], "provider_options": {"QNNExecutionProvider": {"backend_type": "htp"}}},
+        {
+            "plugins": ["onnxruntime_qnn"],
+            "provider_options": {"QNNExecutionProvider": {"backend_type": "htp"}},
+        },
     ),
     "webgpu-plugin": Run(
         "webgpu-plugin",
-        {"plugins": ["onnxruntime_ep_webgpu"], "provider_options": {"WebGpuExecutionProvider": {}}},
+        {
+            "plugins": ["onnxruntime_ep_webgpu"],
+            "provider_options": {"WebGpuExecutionProvider": {}},
+        },
     ),
 }
 _MODEL = """<ir_version: 7, opset_import: ["": 13]>
@@ -64,7 +74,11 @@ two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 def environment(name: str, config: dict | None) -> dict[str, str]:
     """Return the environment of a run, which is all that configures it; ``None`` for a stock wheel."""
     folder = str(OUT / name)
-    variables = {"RESULTS_DIR": folder, "CSVDIR": folder, "ONNX_MODELS": str(OUT / "models")}
+    variables = {
+        "RESULTS_DIR": folder,
+        "CSVDIR": folder,
+        "ONNX_MODELS": str(OUT / "models"),
+    }
     if config is not None:
         variables["PYTEST_PLUGINS"] = "onnxruntime.backend.conformance"
         variables["ORT_ONNX_BACKEND_REPORT"] = f"{folder}/{name}.jsonl"
@@ -82,7 +96,11 @@ def problem(command: list[str], variables: dict[str, str]) -> str:
 
 
 def run_tests(
-    checkout: Path, name: str, command: list[str], variables: dict[str, str], arguments: list[str]
+    checkout: Path,
+    name: str,
+    command: list[str],
+    variables: dict[str, str],
+    arguments: list[str],
 ) -> set[str]:
     """Run the scoreboard's tests as its Dockerfiles do, and return the passed ones.
 
@@ -95,13 +113,24 @@ def run_tests(
     (folder / "pip-list.json").write_bytes(
         subprocess.run(versions, env=variables, stdout=subprocess.PIPE, check=True).stdout
     )
-    tests = ["-m", "pytest", "-p", "no:cacheprovider", str(checkout / "test" / "test_backend.py")]
+    tests = [
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        str(checkout / "test" / "test_backend.py"),
+    ]
     tests += ["--onnx_backend=onnxruntime.backend.backend", "-k", "not _cuda", *arguments]
     for isolated in ([], ["-n", "1"]):
         lines.unlink(missing_ok=True)
         with log.open("w") as out:
             subprocess.run(
-                [*command, *tests, *isolated], env=variables, cwd=checkout, stdout=out, stderr=out, check=False
+                [*command, *tests, *isolated],
+                env=variables,
+                cwd=checkout,
+                stdout=out,
+                stderr=out,
+                check=False,
             )
         if report.exists():
             return set(json.loads(report.read_text())["passed"])
@@ -139,7 +168,10 @@ def main() -> int:
     arguments.add_argument("checkout", type=Path, help="a checkout of onnx/backend-scoreboard")
     arguments.add_argument("pythons", metavar="NAME=PYTHON", nargs="+", help="the Python of each environment")
     chosen, of_pytest = arguments.parse_known_args()
-    checkout, pythons = chosen.checkout.resolve(), dict(one.split("=", 1) for one in chosen.pythons)
+    checkout, pythons = (
+        chosen.checkout.resolve(),
+        dict(one.split("=", 1) for one in chosen.pythons),
+    )
     shutil.rmtree(OUT, ignore_errors=True)
     passed: dict[str, set[str]] = {}
     for name, (python, config, _) in RUNS.items():
@@ -154,10 +186,24 @@ def main() -> int:
             shutil.rmtree(OUT / name)
             continue
         passed[name] = run_tests(checkout, name, command, variables, of_pytest)
-        print(f"{name}: {len(passed[name])} tests passed, in {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            f"{name}: {len(passed[name])} tests passed, in {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
     files = [f"{name}={OUT / name / (f'{name}.jsonl' if RUNS[name].config else 'report.json')}" for name in passed]
     page = OUT / "index.html"
-    subprocess.run([sys.executable, "-m", "onnxruntime.backend", "report", *files, "--html", str(page)], check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "onnxruntime.backend",
+            "report",
+            *files,
+            "--html",
+            str(page),
+        ],
+        check=True,
+    )
     website(checkout, [*passed])
     print(f"See {page} and {OUT / 'website' / 'index.html'}")
     return compare(passed)

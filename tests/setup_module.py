@@ -21,5 +21,10 @@ def python(*arguments: str, **kwargs) -> str:
     """Return the output of this environment's Python, errors included."""
     command = [sys.executable, *arguments]
     return subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **kwargs,
     ).stdout

@@ -21,12 +21,15 @@ from functools import partial
 from unittest import mock
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+sys.path.insert(
+    0,
+    str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
+)
 
 import onnx
 import onnx.backend.base
 import onnx.backend.test
-from backend_test_models import IR_VERSION, model, two_nodes
+from helpers.models import IR_VERSION, model, two_nodes
 from onnx import ModelProto, helper, parser
 from stock_values import LISTS, NAMES, SCALARS, VALUES, X
 
@@ -121,8 +124,14 @@ FORMS = {"ModelProto": copy.copy, "bytes": ModelProto.SerializeToString}
 NEWEST = onnx.defs.onnx_opset_version()
 # Each model runs in both forms, with these inputs.
 UNUSUAL = {
-    "without inputs": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", []),
-    "without inputs, surplus": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", [X]),
+    "without inputs": (
+        "m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }",
+        [],
+    ),
+    "without inputs, surplus": (
+        "m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }",
+        [X],
+    ),
     "surplus for an initializer": (
         "m (float[2] X, float[2] W = {1, 2}) => (float[2] Y) { Y = Mul (X, W) }",
         [X[0, :2]] * 2,
@@ -141,10 +150,22 @@ UNUSUAL = {
         <domain: "mine", opset_import: ["": 21]> Twice (A) => (B) { B = Add (A, A) }""",
         [X],
     ),
-    "with an unknown operator": ("m (float[2, 3] X) => (float[2, 3] Y) { Y = No (X) }", [X]),
-    "with a contrib operator": ("m (float[2, 3] X) => (float[2, 3] Y) { Y = com.microsoft.Gelu (X) }", [X]),
-    "two outputs": ("m (float[2, 3] X) => (float[1, 3] A, float[1, 3] B) { A, B = Split <num_outputs = 2> (X) }", [X]),
-    "an input that is an output": ("m (float[2, 3] X) => (float[2, 3] X, float[2, 3] Y) { Y = Neg (X) }", [X]),
+    "with an unknown operator": (
+        "m (float[2, 3] X) => (float[2, 3] Y) { Y = No (X) }",
+        [X],
+    ),
+    "with a contrib operator": (
+        "m (float[2, 3] X) => (float[2, 3] Y) { Y = com.microsoft.Gelu (X) }",
+        [X],
+    ),
+    "two outputs": (
+        "m (float[2, 3] X) => (float[1, 3] A, float[1, 3] B) { A, B = Split <num_outputs = 2> (X) }",
+        [X],
+    ),
+    "an input that is an output": (
+        "m (float[2, 3] X) => (float[2, 3] X, float[2, 3] Y) { Y = Neg (X) }",
+        [X],
+    ),
     "a classifier with ZipMap": (
         """m (float[N, 3] X) => (int64[N] L, seq(map(int64, float)) Z) {
             L, P = ai.onnx.ml.LinearClassifier <coefficients = [1.0, -1.0, 0.0, 0.5, 0.5, 0.5],
@@ -179,7 +200,14 @@ patterns(
         "input with spaces": lambda: _named("the input"),
         **{
             f"opset {opset}, IR version {ir}, as {form}": partial(_versions, make, opset, ir)
-            for opset, ir in ((7, 10), (9999, 10), (NEWEST, 10), (21, onnx.IR_VERSION), (21, 99), (21, 3))
+            for opset, ir in (
+                (7, 10),
+                (9999, 10),
+                (NEWEST, 10),
+                (21, onnx.IR_VERSION),
+                (21, 99),
+                (21, 3),
+            )
             for form, make in FORMS.items()
         },
     },
@@ -244,7 +272,10 @@ def _prepare_on(build: str, device: str | None) -> list:
         return prepare(two_nodes(), device).run([X])
 
 
-patterns("supports_device", {f"built for {build}": lambda build=build: _supports(build) for build in BUILDS})
+patterns(
+    "supports_device",
+    {f"built for {build}": lambda build=build: _supports(build) for build in BUILDS},
+)
 patterns(
     "prepare",
     {
@@ -312,10 +343,17 @@ def _attribute(name: str, value: object) -> object:
 for _call, _table, _pattern in (
     ("prepare", SESSION, _attribute),
     ("rep.run", RUN, lambda name, value: prepare(two_nodes()).run([X], **{name: value})),
-    ("run", RUN, lambda name, value: onnxruntime.backend.run(two_nodes(), [X], **{name: value})),
+    (
+        "run",
+        RUN,
+        lambda name, value: onnxruntime.backend.run(two_nodes(), [X], **{name: value}),
+    ),
 ):
     cases = ((name, value) for name, values in _table.items() for value in values)
-    patterns(_call, {f"{name}={value!r}": partial(_pattern, name, value) for name, value in cases})
+    patterns(
+        _call,
+        {f"{name}={value!r}": partial(_pattern, name, value) for name, value in cases},
+    )
 PATTERNS["run: everything by keyword"] = lambda: onnxruntime.backend.run(
     model=two_nodes(), inputs=[X], device="CPU", intra_op_num_threads=1, logid="a"
 )

@@ -163,7 +163,13 @@ class DensityTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "needs git and a checkout")
     def test_the_lines_of_each_file(self) -> None:
-        listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True)
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "*.py"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         for name in listed.stdout.split("\0"):
             path = ROOT / name
             if path.is_file():

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python")
 import backend_new_release as tool
 
 REPORT = """<testsuites><testsuite>
-<testcase classname="onnxruntime.test.python.onnxruntime_test_python_backend_session_ort_messages.A" name="test_a">
+<testcase classname="onnxruntime.test.python.backend.test_session_ort_messages.A" name="test_a">
 <failure message="other\n  text"/><failure message="again"/></testcase>
 <testcase classname="tests.test_packaging.B" name="test_b"><skipped/></testcase>
 <testcase classname="" name="tests.test_demo"><error>cannot be imported</error></testcase>
@@ -67,15 +67,30 @@ class ToolTest(unittest.TestCase):
     def test_a_difference_names_both_releases(self) -> None:
         files = {"a.py": "one\n"}, {"a.py": "two\n", "b.py": "new\n"}
         lines = tool.difference(*files, ("x==1.31.1", "x==1.32.0"))
-        for line in ("--- a.py of x==1.31.1", "+++ a.py of x==1.32.0", "-one", "+two", "+new"):
+        for line in (
+            "--- a.py of x==1.31.1",
+            "+++ a.py of x==1.32.0",
+            "-one",
+            "+two",
+            "+new",
+        ):
             self.assertIn(line, lines)
         self.assertEqual(tool.difference(files[0], files[0], ("x", "y")), [])
 
     def test_texts_about_releases(self) -> None:
-        texts = {"up to 1.31": 1, "after 1.31.": 1, "Later releases": 1, "run: onnxruntime 1.31.1": 0, "to 1.310": 0}
+        texts = {
+            "up to 1.31": 1,
+            "after 1.31.": 1,
+            "Later releases": 1,
+            "run: onnxruntime 1.31.1": 0,
+            "to 1.310": 0,
+        }
         self.write("refusals/cuda.py", "\n".join(texts))
         found = tool.texts_about_releases(self.folder, "1.31.1")
-        self.assertEqual(found, [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]])
+        self.assertEqual(
+            found,
+            [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]],
+        )
 
     def test_failed_tests_by_cause(self) -> None:
         found = tool.by_cause(tool.failed_tests(self.write("tests.xml", REPORT)))

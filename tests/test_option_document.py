@@ -14,7 +14,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
 
 import backend_option_document as document
-from backend_option_evidence import OF_CLASS, OF_PERMITTED, OF_REFUSED, OPTIONS, REFUSED_KEYS, REFUSED_OPTIONS
+from backend_option_evidence import (
+    OF_CLASS,
+    OF_PERMITTED,
+    OF_REFUSED,
+    OPTIONS,
+    REFUSED_KEYS,
+    REFUSED_OPTIONS,
+)
 
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.refusals import Refused

@@ -136,7 +136,10 @@ class TestBuild(unittest.TestCase):
             + [[f"{info}/RECORD", "", ""]],
         )
         expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
-        expected |= {"onnxruntime/backend/__init__.py": OURS, "onnxruntime/backend/backend.py": b""}
+        expected |= {
+            "onnxruntime/backend/__init__.py": OURS,
+            "onnxruntime/backend/backend.py": b"",
+        }
         expected["onnxruntime/backend/py.typed"] = b""
         expected["onnxruntime/backend/runs/inner/__init__.py"] = b""
         # Only the first Version is a header; the other one is in the description.
@@ -177,23 +180,67 @@ class TestBuild(unittest.TestCase):
 
     def test_records_that_fail_the_build(self):
         stock = "onnxruntime/backend/backend.py"
-        odd = [f"./{stock}", stock.replace("/", "//", 1), stock.replace("/", "/./", 1), stock.replace("/", "\\")]
+        odd = [
+            f"./{stock}",
+            stock.replace("/", "//", 1),
+            stock.replace("/", "/./", 1),
+            stock.replace("/", "\\"),
+        ]
         # Windows reads these names otherwise.
         odd += ["onnxruntime./backend/x.py"]
         odd += [
             f"onnxruntime/{name}"
             for name in (
-                *("backend./x.py", "backend /x.py", "backend", "backend.", "tools. /x.py", "x.py ", "a:b"),
-                *("con", "CON.py", "nul/x.py", "com1.txt", "LPT9", "com\u00b9", "aux .txt", "conin$", "prn.tar.gz"),
-                *("\xe9.py", "e\u0301.py", "\u017fession.py", "\u202egnp.py", "\x7f.py", "\x85.py", "a\0b", "a\nb"),
+                *(
+                    "backend./x.py",
+                    "backend /x.py",
+                    "backend",
+                    "backend.",
+                    "tools. /x.py",
+                    "x.py ",
+                    "a:b",
+                ),
+                *(
+                    "con",
+                    "CON.py",
+                    "nul/x.py",
+                    "com1.txt",
+                    "LPT9",
+                    "com\u00b9",
+                    "aux .txt",
+                    "conin$",
+                    "prn.tar.gz",
+                ),
+                *(
+                    "\xe9.py",
+                    "e\u0301.py",
+                    "\u017fession.py",
+                    "\u202egnp.py",
+                    "\x7f.py",
+                    "\x85.py",
+                    "a\0b",
+                    "a\nb",
+                ),
             )
         ]
-        odd += ["onnxruntime/Backend/backend.py", "ONNXRUNTIME/backend/backend.py", "onnxruntime/__PYCACHE__/x.pyc"]
-        odd += [f"{INFO}/record", f"{INFO}/Installer", f"{INFO}/requested/x", "other.DIST-INFO/RECORD"]
+        odd += [
+            "onnxruntime/Backend/backend.py",
+            "ONNXRUNTIME/backend/backend.py",
+            "onnxruntime/__PYCACHE__/x.pyc",
+        ]
+        odd += [
+            f"{INFO}/record",
+            f"{INFO}/Installer",
+            f"{INFO}/requested/x",
+            "other.DIST-INFO/RECORD",
+        ]
         named = {
             "not a portable path": odd,
             # The files of a wheel's .data folder would have to go back into such a folder.
-            "installed outside site-packages": ("../../../share/model.onnx", f"{INFO[:-10]}.data/scripts/tool"),
+            "installed outside site-packages": (
+                "../../../share/model.onnx",
+                f"{INFO[:-10]}.data/scripts/tool",
+            ),
             "recorded twice": (
                 *("onnxruntime/__init__.py", "onnxruntime/__INIT__.py"),
                 "other-1.0.dist-info/METADATA",
@@ -217,7 +264,17 @@ class TestBuild(unittest.TestCase):
         self.assert_not_built("RECORD lists no files")
 
     def test_names_that_only_resemble_devices_are_packed(self):
-        names = ("console.py", "com.py", "com10.py", "lpt.py", "nullable/x.py", "_con", "a.con", ".nul", "backends.py")
+        names = (
+            "console.py",
+            "com.py",
+            "com10.py",
+            "lpt.py",
+            "nullable/x.py",
+            "_con",
+            "a.con",
+            ".nul",
+            "backends.py",
+        )
         for name in names:
             self.put(f"onnxruntime/{name}", b"")
         with zipfile.ZipFile(self.build()) as wheel:
@@ -240,8 +297,18 @@ class TestBuild(unittest.TestCase):
 
     def test_odd_metadata_fails_the_build(self):
         for file, old, new, message in (
-            ("METADATA", "onnxruntime-gpu", "onnxruntime", "but onnxruntime==1.31.1 is installed"),
-            ("METADATA", "onnxruntime-gpu", "../../evil", "but ../../evil==1.31.1 is installed"),
+            (
+                "METADATA",
+                "onnxruntime-gpu",
+                "onnxruntime",
+                "but onnxruntime==1.31.1 is installed",
+            ),
+            (
+                "METADATA",
+                "onnxruntime-gpu",
+                "../../evil",
+                "but ../../evil==1.31.1 is installed",
+            ),
             ("METADATA", "onnxruntime-gpu", "evil\n x", r"evil\nx==1.31.1 is installed"),
             (
                 "METADATA",
@@ -249,8 +316,18 @@ class TestBuild(unittest.TestCase):
                 "1.31.0",
                 "installed. To build on it, set ORT_BACKEND_BASE=onnxruntime-gpu==1.31.0.",
             ),
-            ("METADATA", "1.31.1", "1.31.1+backend.1", "1.31.1+backend.1 is installed. To build on onnxruntime-gpu=="),
-            ("METADATA", "1.31.1", "1.23.0", "but onnxruntime-gpu==1.23.0 is installed. To build on onnxruntime-gpu=="),
+            (
+                "METADATA",
+                "1.31.1",
+                "1.31.1+backend.1",
+                "1.31.1+backend.1 is installed. To build on onnxruntime-gpu==",
+            ),
+            (
+                "METADATA",
+                "1.31.1",
+                "1.23.0",
+                "but onnxruntime-gpu==1.23.0 is installed. To build on onnxruntime-gpu==",
+            ),
             ("METADATA", "notes", "\udcff", "can't decode"),
             ("METADATA", METADATA, "", "is not valid"),
             ("WHEEL", "Generator", "Generated", "0 lines 'Generator'"),
@@ -261,12 +338,18 @@ class TestBuild(unittest.TestCase):
         ):
             with self.subTest(message, new=new):
                 path = f"{INFO}/{file}"
-                self.put(path, STOCK[path].decode().replace(old, new).encode(errors="surrogateescape"))
+                self.put(
+                    path,
+                    STOCK[path].decode().replace(old, new).encode(errors="surrogateescape"),
+                )
                 self.assert_not_built(message)
                 self.put(path, STOCK[path])
 
     def test_spelling_of_the_name_does_not_matter(self):
-        self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
+        self.put(
+            f"{INFO}/METADATA",
+            METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode(),
+        )
         self.assertTrue(self.build().name.startswith(f"onnxruntime_gpu-{self.version}-"))
 
     def stock_wheel(self, version: str) -> Path:
@@ -292,7 +375,10 @@ class TestBuild(unittest.TestCase):
     def use_base_for_any_machine(self) -> Path:
         """Write a stock wheel without requirements, and return its folder. pip takes only wheels whose tags fit."""
         self.put(f"{INFO}/WHEEL", (WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n").encode())
-        self.put(f"{INFO}/METADATA", METADATA.replace("Requires-Dist: numpy>=1.21.6\n", "").encode())
+        self.put(
+            f"{INFO}/METADATA",
+            METADATA.replace("Requires-Dist: numpy>=1.21.6\n", "").encode(),
+        )
         self.write_record()
         self.stock_wheel("1.31.1")
         return self.folder
@@ -312,23 +398,45 @@ class TestBuild(unittest.TestCase):
             python(*build, "--no-build-isolation")
         advice = "pip install --no-deps onnxruntime-gpu===1.31.1"
         self.assertIn(
-            f"is not installed. To build without build isolation, first run: {advice}\n", failed.exception.output
+            f"is not installed. To build without build isolation, first run: {advice}\n",
+            failed.exception.output,
         )
         python(*build, f"--find-links={wheels}", f"--wheel-dir={self.folder / 'isolated'}")
         hashed = self.folder / "base.txt"
         (stock,) = wheels.glob("*.whl")
         hashed.write_text(f"onnxruntime-gpu==1.31.1 --hash=sha256:{hashlib.sha256(stock.read_bytes()).hexdigest()}\n")
-        install = (*pip, "install", "--no-deps", "--no-index", f"--find-links={wheels}", "--require-hashes")
+        install = (
+            *pip,
+            "install",
+            "--no-deps",
+            "--no-index",
+            f"--find-links={wheels}",
+            "--require-hashes",
+        )
         python(*install, f"--requirement={hashed}")
         python(*build, "--no-build-isolation", f"--wheel-dir={self.folder / 'direct'}")
         built = [path for name in ("isolated", "direct") for path in (self.folder / name).iterdir()]
-        self.assertEqual([path.name for path in built], [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"] * 2)
+        self.assertEqual(
+            [path.name for path in built],
+            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"] * 2,
+        )
         self.assertEqual(*(path.read_bytes() for path in built))
 
     def test_an_editable_installation_is_refused_with_the_next_step(self):
         with self.assertRaises(subprocess.CalledProcessError) as failed:
-            python("-m", "pip", "install", "--no-index", "--no-deps", "--editable", str(self.project()))
-        self.assertRegex(failed.exception.output, "editable installation is not available, .* Run pip install .")
+            python(
+                "-m",
+                "pip",
+                "install",
+                "--no-index",
+                "--no-deps",
+                "--editable",
+                str(self.project()),
+            )
+        self.assertRegex(
+            failed.exception.output,
+            "editable installation is not available, .* Run pip install .",
+        )
 
     def test_source_distribution_builds_the_same_wheel(self):
         wheels, project = self.use_base_for_any_machine(), self.project()
@@ -342,20 +450,31 @@ class TestBuild(unittest.TestCase):
             found = {name.partition("/")[2] for name in archive.getnames()}
         sources = {f"onnxruntime/python/backend/{path}" for path, _ in setup.backend_files()}
         self.assertEqual(
-            found - sources, {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"}
+            found - sources,
+            {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"},
         )
         self.assertLess(sources, found)
         # It records the base: the environment does not have to select the base again.
-        options = ("--no-index", "--no-deps", f"--find-links={wheels}", f"--wheel-dir={wheels / 'built'}")
+        options = (
+            "--no-index",
+            "--no-deps",
+            f"--find-links={wheels}",
+            f"--wheel-dir={wheels / 'built'}",
+        )
         with mock.patch.dict(os.environ):
             os.environ.pop(setup.SETTING, None)
             python("-m", "pip", "wheel", *options, str(wheels / names[0]))
         self.assertEqual(
-            [path.name for path in (wheels / "built").iterdir()], [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"]
+            [path.name for path in (wheels / "built").iterdir()],
+            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"],
         )
 
     def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
-        for installed, is_satisfied in ((self.version, True), ("1.31.1", False), ("1.31.2", False)):
+        for installed, is_satisfied in (
+            (self.version, True),
+            ("1.31.1", False),
+            ("1.31.2", False),
+        ):
             site = self.folder / f"site-{installed}"
             for name, version, more in (
                 ("onnxruntime_gpu", installed, ""),
@@ -368,7 +487,11 @@ class TestBuild(unittest.TestCase):
             command = [sys.executable, "-c", code, str(site), "check"]
             checked = subprocess.run(command, capture_output=True, text=True, check=False)
             complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
-            self.assertEqual(complaint in checked.stdout, not is_satisfied, checked.stdout + checked.stderr)
+            self.assertEqual(
+                complaint in checked.stdout,
+                not is_satisfied,
+                checked.stdout + checked.stderr,
+            )
 
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         self.use_base_for_any_machine()
@@ -401,7 +524,8 @@ class TestBuild(unittest.TestCase):
                 (installed,) = environment.rglob("backend/backend.py")
                 self.assertEqual(b"mended" in installed.read_bytes(), arguments == (mended,))
         self.assertEqual(
-            [folder.name for folder in environment.rglob("*.dist-info")], [f"onnxruntime_gpu-{self.version}.dist-info"]
+            [folder.name for folder in environment.rglob("*.dist-info")],
+            [f"onnxruntime_gpu-{self.version}.dist-info"],
         )
         self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
         python(*pip, "uninstall", "--yes", "onnxruntime-gpu")

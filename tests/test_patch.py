@@ -81,7 +81,10 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(names & ORTS_TESTS, set())
 
 
-@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
+@unittest.skipUnless(
+    HAS_GIT and STOCK,
+    "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel",
+)
 class FirstStepTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
@@ -124,7 +127,11 @@ class FirstStepTest(unittest.TestCase):
                 self.assertTrue(first_step.derive(again, self.stock))
             for path in self.folder.rglob("*.py"):
                 self.assertEqual(path.read_bytes(), (again / path.relative_to(self.folder)).read_bytes())
-            self.assertEqual(diff.read_text(encoding="utf-8"), first_step.DIFF.read_text(encoding="utf-8"), "save it")
+            self.assertEqual(
+                diff.read_text(encoding="utf-8"),
+                first_step.DIFF.read_text(encoding="utf-8"),
+                "save it",
+            )
 
     def test_a_tree_that_the_diff_does_not_fit(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -137,7 +144,10 @@ class FirstStepTest(unittest.TestCase):
                 first_step.save(folder, self.stock)
 
 
-@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
+@unittest.skipUnless(
+    HAS_GIT and STOCK,
+    "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel",
+)
 class PatchTest(unittest.TestCase):
     """The patches for a checkout with the stock backend and small build files."""
 
@@ -158,7 +168,11 @@ class PatchTest(unittest.TestCase):
         """Write and check the patches for a checkout, and return the repository in which they are made."""
         checkout, tree, out = (cls.folder / name / part for part in ("checkout", "tree", "out"))
         tree.mkdir(parents=True)
-        shutil.copytree(cls.stock, checkout / patch.BACKEND, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            cls.stock,
+            checkout / patch.BACKEND,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
         for file, content in {patch.CMAKE: cmake, patch.SETUP: setup}.items():
             (checkout / file).parent.mkdir(parents=True, exist_ok=True)
             (checkout / file).write_text(content, encoding="utf-8")
@@ -196,7 +210,10 @@ class PatchTest(unittest.TestCase):
     def test_other_build_files_are_an_error(self) -> None:
         other = CMAKE.replace("python/backend", "python/other")
         no_package = SETUP.replace("backend", "other")
-        for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": no_package})):
+        for name, files in (
+            (patch.CMAKE, {"cmake": other}),
+            (patch.SETUP, {"setup": no_package}),
+        ):
             with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
                 self.make(f"without {Path(name).name}", **files)
 

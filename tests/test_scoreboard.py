@@ -52,10 +52,26 @@ def test_both_cuda():
 class ScoreboardTest(unittest.TestCase):
     def test_a_run_is_compared_with_the_stock_wheel_of_its_eps(self) -> None:
         for status, passed, line in (
-            (0, {"stock": "a b", "cpu": "a b", "stock-openvino": "a", "openvino": "a"}, r"cpu +2 +2 +0 +0"),
-            (0, {"stock": "a", "cpu": "a", "stock-openvino": "a", "openvino": "a b"}, r"openvino +2 +1 +0 +1"),
-            (1, {"stock": "a b d", "cpu": "a b c"}, "FAILED cpu: d passes with the stock wheel"),
-            (1, {"stock": "a", "cpu": "a", "stock-openvino": "a b", "openvino": "a"}, "FAILED openvino: b .*"),
+            (
+                0,
+                {"stock": "a b", "cpu": "a b", "stock-openvino": "a", "openvino": "a"},
+                r"cpu +2 +2 +0 +0",
+            ),
+            (
+                0,
+                {"stock": "a", "cpu": "a", "stock-openvino": "a", "openvino": "a b"},
+                r"openvino +2 +1 +0 +1",
+            ),
+            (
+                1,
+                {"stock": "a b d", "cpu": "a b c"},
+                "FAILED cpu: d passes with the stock wheel",
+            ),
+            (
+                1,
+                {"stock": "a", "cpu": "a", "stock-openvino": "a b", "openvino": "a"},
+                "FAILED openvino: b .*",
+            ),
             (
                 0,
                 {"stock": "a b", "cpu": "a b", "qnn-plugin": "a", "x": "a"},
@@ -64,7 +80,10 @@ class ScoreboardTest(unittest.TestCase):
         ):
             out = io.StringIO()
             with self.subTest(passed), contextlib.redirect_stdout(out):
-                self.assertEqual(scoreboard.compare({name: {*of.split()} for name, of in passed.items()}), status)
+                self.assertEqual(
+                    scoreboard.compare({name: {*of.split()} for name, of in passed.items()}),
+                    status,
+                )
             self.assertRegex(out.getvalue(), f"(?m)^{line}$")
             self.assertEqual("FAILED" in out.getvalue(), status == 1)
 
@@ -72,7 +91,11 @@ class ScoreboardTest(unittest.TestCase):
     def test_a_checkout(self) -> None:
         absent = scoreboard.Run("here", {"plugins": ["no_such_package"]})
         config = {"provider_options": {"CPUExecutionProvider": {}}}
-        runs = {"stock": scoreboard.Run("here"), "cpu": scoreboard.Run("here", config, "stock"), "absent": absent}
+        runs = {
+            "stock": scoreboard.Run("here"),
+            "cpu": scoreboard.Run("here", config, "stock"),
+            "absent": absent,
+        }
         out = io.StringIO()
         with tempfile.TemporaryDirectory() as folder:
             for name, text in CHECKOUT.items():

@@ -21,7 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import zoo
-from backend_test_models import two_nodes
+from helpers.models import two_nodes
 
 import onnxruntime
 
@@ -67,7 +67,11 @@ class ZooTest(unittest.TestCase):
 
     def test_what_fails(self) -> None:
         self.put("model.onnx")
-        right, wrong, refused = {"distance": 1e-6}, {"distance": 0.5}, {"error": "RuntimeError: refused"}
+        right, wrong, refused = (
+            {"distance": 1e-6},
+            {"distance": 0.5},
+            {"error": "RuntimeError: refused"},
+        )
         for bare, ours, expected, unexpected, text in (
             (right, right, "", 0, "1 right"),
             (right, refused, "", 1, "model: refused: RuntimeError"),

@@ -33,9 +33,12 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python"))
+sys.path.insert(
+    0,
+    str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
+)
 
-from backend_test_execution_providers import OPENVINO, WEBGPU, register_openvino_plugin
+from helpers.execution_providers import OPENVINO, WEBGPU, register_openvino_plugin
 
 import onnxruntime
 import onnxruntime.backend
@@ -152,7 +155,15 @@ def _run_of(path: str, ep: str, bare: bool) -> Run:
 
 def in_child(path: Path, ep: str, bare: bool) -> dict:
     """Return the result of :func:`measure` in another process, which the EP may terminate."""
-    command = [sys.executable, __file__, "--ep", ep, "--model", str(path), *["--bare"] * bare]
+    command = [
+        sys.executable,
+        __file__,
+        "--ep",
+        ep,
+        "--model",
+        str(path),
+        *["--bare"] * bare,
+    ]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -172,7 +183,10 @@ def judge(bare: dict, ours: dict, tolerance: float) -> tuple[str, str]:
     if "error" in ours:
         return "refused", ours["error"]
     if ours["distance"] > 2 * tolerance:  # the runs of some EPs differ
-        return "wrong", f"distance {ours['distance']:.2g}, of a bare session {bare['distance']:.2g}"
+        return (
+            "wrong",
+            f"distance {ours['distance']:.2g}, of a bare session {bare['distance']:.2g}",
+        )
     return "right", f"distance {ours['distance']:.2g}"
 
 
@@ -198,7 +212,10 @@ def run_all(folder: Path, ep: str) -> int:
             if result != "right":
                 print(f"{path.stem}: {result}: {details}", flush=True)
     summary = ", ".join(f"{count} {result}" for result, count in results.most_common())
-    print(f"{results.total()} models on {ep}, onnxruntime {onnxruntime.__version__}: {summary or 'no model'}", end="")
+    print(
+        f"{results.total()} models on {ep}, onnxruntime {onnxruntime.__version__}: {summary or 'no model'}",
+        end="",
+    )
     print(f", {unexpected} unexpected, in {time.monotonic() - started:.0f} s")
     return unexpected or not results
 

@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import setup
 
 ROOT = Path(setup.__file__).parent
+TESTS = "onnxruntime/test/python/backend"
 WORK = ROOT / "build" / "new-release"
 
 
@@ -53,8 +54,8 @@ class Base(NamedTuple):
 BASES = {
     "onnxruntime": Base(("cpu", "plugins", "webgpu-plugin"), "CPUExecutionProvider"),
     "onnxruntime-openvino": Base(("openvino",), "OpenVINOExecutionProvider"),
-    "onnxruntime-webgpu": Base(("webgpu",), "WebGpuExecutionProvider", "onnxruntime/test/python/with_software_gpu.sh"),
-    "onnxruntime-gpu": Base(("cuda",), under="onnxruntime/test/python/with_software_cuda.sh"),
+    "onnxruntime-webgpu": Base(("webgpu",), "WebGpuExecutionProvider", f"{TESTS}/with_software_gpu.sh"),
+    "onnxruntime-gpu": Base(("cuda",), under=f"{TESTS}/with_software_cuda.sh"),
 }
 # The cause of a failed test, by a pattern of its name. The first match counts.
 CAUSES = {
@@ -134,7 +135,7 @@ def failed_tests(report: Path) -> list[tuple[str, str]]:
     """Return the names of the failed tests in pytest's XML, and the beginning of each error."""
     return [
         (
-            f"{case.get('classname', '').rpartition('python_backend_')[2]}.{case.get('name')}",
+            f"{case.get('classname', '').rpartition('.test_')[2]}.{case.get('name')}",
             " ".join((problem.get("message") or problem.text or "").split())[:200],
         )
         for case in xml.etree.ElementTree.parse(report).iter("testcase")

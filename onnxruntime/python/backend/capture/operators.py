@@ -6,8 +6,8 @@
 
 A capture on the WebGPU EP records the programs that kernels dispatch. It omits copies and clears of buffers, so that a
 copied value stays the value of the run that captured. An operator is permitted if its kernel only dispatches programs.
-Next to the tests, ``backend_captured_operators.py`` runs its variants of shapes, attributes, types, and neighbors. The
-conditions below exclude the branches of the EP's sources that copy (``onnxruntime/core/providers/webgpu``,
+Next to the tests, ``campaigns/captured_operators.py`` runs its variants of shapes, attributes, types, and neighbors.
+The conditions below exclude the branches of the EP's sources that copy (``onnxruntime/core/providers/webgpu``,
 ``onnxruntime/contrib_ops/webgpu``).
 
 Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Operators of decoders and of

@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Finds structures of a model with which the OpenVINO EP terminates the process, or is wrong.
 
-The EP is wrong with each variant of a structure: next to the tests, ``backend_openvino_known_defects.py`` runs them on
-sessions without the backend, and counts them. A structure that is wrong in some models only is not refused.
+The EP is wrong with each variant of a structure: next to the tests, ``campaigns/openvino_known_defects.py`` runs them
+on sessions without the backend, and counts them. A structure that is wrong in some models only is not refused.
 """
 
 from __future__ import annotations

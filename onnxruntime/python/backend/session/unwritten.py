@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Refuses models whose outputs contain memory of earlier runs, because the CPU EP of an old ORT does not write them.
 
-Before ORT 1.28, ReverseSequence does not write sequences of length 0. The program backend_unwritten_outputs.py searches
-all operators of a release.
+Before ORT 1.28, ReverseSequence does not write sequences of length 0. The program campaigns/unwritten_outputs.py
+searches all operators of a release.
 """
 
 from __future__ import annotations

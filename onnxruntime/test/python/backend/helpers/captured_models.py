@@ -1,0 +1,378 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Models for graph capture: random ones, a convolutional net, a transformer block, and ones that hide stale values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper
+
+from helpers.models import model, parsed
+
+FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
+_UNARY = "Relu Sigmoid Tanh Neg Abs Softplus HardSigmoid Erf Cos Gelu Floor Elu Identity"
+_BINARY = ("Add", "Sub", "Mul", "Max", "Min", "PRelu")
+_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+_CASTS = (INT32, INT64, TensorProto.FLOAT16, TensorProto.BOOL)
+_LARGEST = 64  # of the tensors that nodes read, without the batch
+Sizes = tuple[int, ...]
+
+
+class _Builder:
+    """A model that grows by one node or a few at a time, each of which reads earlier values."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.nodes: list = []
+        self.constants: dict[str, np.ndarray] = {}
+        # The tensors of floats whose first axis is the batch, and their other sizes.
+        self.values: dict[str, Sizes] = {"X": (8,), "Z": (8,), "V": (3, 4)}
+
+    def constant(self, values: object, dtype: type = np.float32) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(values, dtype)
+        return name
+
+    def integers(self, *numbers: int) -> str:
+        return self.constant(numbers, np.int64)
+
+    def weights(self, *shape: int) -> str:
+        return self.constant(self.random.uniform(-0.5, 0.5, shape))
+
+    def add(self, operator: str, inputs: list[str], sizes: Sizes | None = None, **attributes) -> str:
+        """Append a node with one output, which later nodes may read if its sizes are given; return the name."""
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], name=f"{operator}_{name}", **attributes))
+        if sizes is not None:
+            self.values[name] = sizes
+        return name
+
+    def choice(self, choices):
+        return choices[self.random.integers(len(choices))]
+
+    def pick(self, rank: int | None = None) -> tuple[str, Sizes]:
+        fitting = [
+            one for one in self.values.items() if len(one[1]) == (rank or len(one[1])) and prod(one[1]) <= _LARGEST
+        ]
+        # Mostly the last values, so that a model is deep.
+        return fitting[-1 - min(int(self.random.exponential(2)), len(fitting) - 1)]
+
+    def partner(self, sizes: Sizes) -> str:
+        """Return a tensor of the same shape."""
+        return self.choice([name for name, other in self.values.items() if other == sizes])
+
+
+# The nodes that a step may add: functions of the builder, a value and its sizes.
+
+
+def _binary(b: _Builder, x: str, s: Sizes) -> None:
+    b.add(
+        b.choice(_BINARY),
+        [x, b.choice([b.partner(s), b.weights(*s), b.weights(s[-1]), b.weights(1)])],
+        s,
+    )
+
+
+def _concat(b: _Builder, x: str, s: Sizes) -> None:
+    y, t = b.choice([(name, other) for name, other in b.values.items() if other[:-1] == s[:-1]])
+    b.add("Concat", [x, y], (*s[:-1], s[-1] + t[-1]), axis=-1)
+
+
+def _split(b: _Builder, x: str, s: Sizes) -> None:
+    first = int(b.random.integers(1, max(s[-1], 2)))
+    sizes = [size for size in (first, s[-1] - first) if size]
+    names = [f"t{len(b.nodes)}_{i}" for i in range(len(sizes))]
+    b.nodes.append(helper.make_node("Split", [x, b.integers(*sizes)], names, axis=len(s)))
+    b.values |= {name: (*s[:-1], size) for name, size in zip(names, sizes, strict=True)}
+
+
+def _gather(b: _Builder, x: str, s: Sizes) -> None:
+    places = b.integers(*b.random.integers(-s[-1], s[-1], 3))
+    b.add("Gather", [x, places], (*s[:-1], 3), axis=len(s))
+
+
+def _transpose(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(2)
+    b.add("Transpose", [x], s[::-1], perm=[0, 2, 1])
+
+
+def _reshape(b: _Builder, x: str, s: Sizes) -> None:
+    flat = b.add("Flatten", [x], (prod(s),))
+    b.add("Reshape", [flat, b.integers(0, s[-1], -1)], (s[-1], prod(s[:-1])))
+
+
+def _reduce(b: _Builder, x: str, s: Sizes) -> None:
+    axis = int(b.random.integers(1, len(s) + 1))
+    reduced = b.add(
+        b.choice(_REDUCTIONS),
+        [x, b.integers(axis)],
+        (*s[: axis - 1], 1, *s[axis:]),
+        keepdims=1,
+    )
+    b.add("Sub", [x, reduced], s)
+
+
+def _where(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Where", [b.add("Greater", [x, b.constant(0.3)]), x, b.partner(s)], s)
+
+
+def _unsqueeze(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Squeeze", [b.add("Unsqueeze", [x, b.integers(2)]), b.integers(2)], s)
+
+
+def _attention(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(2)
+    scores = b.add("MatMul", [x, b.add("Transpose", [x], perm=[0, 2, 1])])
+    b.add("MatMul", [b.add("Softmax", [scores], axis=-1), x], s)
+
+
+def _convolution(b: _Builder, x: str, s: Sizes) -> None:
+    x, s = b.pick(1)
+    image = b.add("Reshape", [b.add("MatMul", [x, b.weights(s[0], 16)]), b.integers(0, 1, 4, 4)])
+    image = b.add("Conv", [image, b.weights(2, 1, 3, 3), b.weights(2)], pads=[1, 1, 1, 1])
+    image = b.add("MaxPool", [b.add("Relu", [image])], kernel_shape=[2, 2], strides=[2, 2])
+    b.add("Flatten", [image], (8,))
+
+
+def _cast(b: _Builder, x: str, s: Sizes, to: int = INT32) -> None:
+    b.add("Cast", [b.add("Cast", [x], to=to)], s, to=FLOAT)
+
+
+def _reshape_like(b: _Builder, x: str, s: Sizes) -> None:
+    flat = b.add("Reshape", [x, b.integers(-1)])
+    b.add("Reshape", [flat, b.add("Shape", [x])], s)
+
+
+def _expand_like(b: _Builder, x: str, s: Sizes) -> None:
+    b.add("Add", [x, b.add("Expand", [b.weights(s[-1]), b.add("Shape", [x])])], s)
+
+
+_Step = Callable[[_Builder, str, Sizes], object]
+_STEPS: tuple[_Step, ...] = (
+    *(lambda b, x, s: b.add(b.choice(_UNARY.split()), [x], s),) * 4,
+    *(_binary,) * 4,
+    *(lambda b, x, s: b.add("MatMul", [x, b.weights(s[-1], 6)], (*s[:-1], 6)),) * 2,
+    lambda b, x, s: b.add("LayerNormalization", [x, b.weights(s[-1]), b.weights(s[-1])], s, axis=-1),
+    lambda b, x, s: b.add("CumSum", [x, b.constant(len(s), np.int64)], s),
+    lambda b, x, s: b.add("Clip", [x, b.constant(-1), b.constant(1)], s),
+    lambda b, x, s: b.add(
+        "Slice",
+        [x, b.integers(s[-1] > 2), b.integers(99), b.integers(len(s))],
+        (*s[:-1], s[-1] - (s[-1] > 2)),
+    ),
+    lambda b, x, s: b.add("Pad", [x, b.integers(*[0] * len(s), 1, *[0] * (len(s) + 1))], (*s[:-1], s[-1] + 1)),
+    lambda b, x, s: b.add("Tile", [x, b.integers(*[1] * len(s), 2)], (*s[:-1], 2 * s[-1])),
+    lambda b, x, s: b.add("Expand", [x, b.integers(1, *s)], s),
+    lambda b, x, s: b.add("Gather", [b.weights(7, 8), "I"], (8,)),
+    *(
+        _concat,
+        _split,
+        _gather,
+        _transpose,
+        _reshape,
+        _reduce,
+        _where,
+        _unsqueeze,
+        _attention,
+        _convolution,
+        _cast,
+    ),
+)
+_OF_WEBGPU: tuple[_Step, ...] = (lambda b, x, s: b.add("Softmax", [x], s, axis=int(b.random.integers(1, len(s) + 1))),)
+# WebGPU refuses these nodes, because they always copy.
+_COPYING: tuple[_Step, ...] = (
+    lambda b, x, s: b.add("ScatterND", [x, b.constant([[0]], np.int64), b.weights(1, *s)], s),
+    lambda b, x, s: b.add("Max", [x], s),
+    lambda b, x, s: b.add("Min", [x], s),
+    lambda b, x, s: b.add("ReduceSum", [x], s, noop_with_empty_axes=1),
+    lambda b, x, s: b.add("ReduceMax", [x, b.integers()], s, noop_with_empty_axes=1),
+    lambda b, x, s: b.add(
+        "ScatterElements",
+        [
+            x,
+            b.constant(np.zeros([1] * (len(s) + 1)), np.int64),
+            b.weights(*[1] * (len(s) + 1)),
+        ],
+        s,
+    ),
+)
+# These have types that WebGPU refuses, or nodes on the CPU, which compute shapes.
+_OF_CUDA: tuple[_Step, ...] = (
+    lambda b, x, s: b.add("Softsign", [x], s),
+    # The software CUDA does not have the kernel into which ORT fuses an Add and a Softmax of another axis.
+    lambda b, x, s: b.add(b.choice(("Softmax", "LogSoftmax")), [x], s, axis=-1),
+    lambda b, x, s: _cast(b, x, s, b.choice(_CASTS)),
+    _reshape_like,
+    _expand_like,
+)
+
+
+def random_model(seed: int, *, on_cuda: bool) -> ModelProto:
+    """Return a model of 3 to about 60 nodes.
+
+    Inputs: X and Z float (N, 8), V float (N, 3, 4), I indices (N,), P int64 (N, 2), whose rows are pairs of indices.
+    Outputs: values that no node reads, and a few others. For some seeds on CUDA, a shape, a size, and a constant, which
+    ORT keeps on the CPU. For WebGPU, every third model has nodes that always copy.
+    """
+    builder = _Builder(seed)
+    random, add = builder.random, builder.add
+    steps, copies = (
+        (_STEPS + _COPYING[:1] + _OF_CUDA, 0.0) if on_cuda else (_STEPS + _OF_WEBGPU, 0.15 * (seed % 3 == 0))
+    )
+    while len(builder.nodes) < 3 + seed * 17 % 58:
+        builder.choice(_COPYING if random.random() < copies else steps)(builder, *builder.pick())
+    read = {name for made in builder.nodes for name in made.input}
+    made = [name for name in builder.values if name not in "XZV"]
+    ends = dict.fromkeys(
+        [
+            *(name for name in made if name not in read),
+            *(builder.choice(made) for _ in range(2)),
+        ]
+    )
+    # Most go through a last node: on WebGPU, a view there copies.
+    kept = [name if random.random() < 0.1 else add("Neg", [name]) for name in ends]
+    kept += [
+        add("Add", ["X", "Z"]),
+        add("Neg", ["V"]),
+        add("Gather", [builder.weights(7, 2), "I"]),
+    ]
+    # An index that is exchanged with the other of its pair is out of range.
+    kept.append(add("GatherND", [builder.weights(2, 500), "P"]))
+    sizes = [add("Shape", [made[0]]), add("Size", [made[-1]])] if on_cuda and seed % 3 == 0 else []
+    kept += [add("Identity", [builder.weights(3)])] if on_cuda and seed % 5 == 0 else []
+    inputs = {"X": ("N", 8), "Z": ("N", 8), "V": ("N", 3, 4), "I": ("N",), "P": ("N", 2)}
+    graph = model(builder.nodes, inputs, dict.fromkeys([*kept, *sizes]), builder.constants)
+    types = {"I": INT32 if seed % 2 else INT64, "P": INT64, **dict.fromkeys(sizes, INT64)}
+    for value in (*graph.graph.input, *graph.graph.output):
+        value.type.tensor_type.elem_type = types.get(value.name, FLOAT)
+    return graph
+
+
+def random_inputs(made: ModelProto, seed: int, batch: int) -> dict[str, np.ndarray]:
+    """Return inputs for a :func:`random_model`."""
+    random = np.random.default_rng(seed)
+    shapes = {"X": (batch, 8), "Z": (batch, 8), "V": (batch, 3, 4)}
+    feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    indices = helper.tensor_dtype_to_np_dtype(made.graph.input[3].type.tensor_type.elem_type)
+    return {
+        **feeds,
+        "I": random.integers(-7, 7, batch, indices),
+        "P": random.integers((0, 400), (2, 500), (batch, 2)),
+    }
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Net(_Builder):
+    def add(self, operator: str, *inputs: str, **attributes) -> str:
+        return super().add(operator, [*inputs], **attributes)
+
+
+def convolutional_net() -> ModelProto:
+    """Return convolutions with related operators, a residual and a classifier. X is (N, 3, 8, 8)."""
+    net = _Net(7)
+    add, weights, padded = net.add, net.weights, {"pads": [1, 1, 1, 1]}
+    first = add("Relu", add("Conv", "X", weights(8, 3, 3, 3), weights(8), **padded))
+    second = add("Conv", first, weights(8, 8, 3, 3), weights(8), **padded)
+    pooled = add(
+        "MaxPool",
+        add("Relu", add("Add", second, first)),
+        kernel_shape=[2, 2],
+        strides=[2, 2],
+    )
+    third = add("Conv", pooled, weights(6, 4, 3, 3), group=2, **padded)
+    gated = add("Mul", third, add("Sigmoid", third))
+    fourth = add(
+        "Sigmoid",
+        add("Conv", gated, weights(6, 1, 3, 3), group=6, strides=[2, 2], **padded),
+    )
+    variance = net.constant(range(1, 7))
+    normalized = add("BatchNormalization", fourth, *(weights(6) for _ in range(3)), variance)
+    classes = add(
+        "Gemm",
+        add("Flatten", add("GlobalAveragePool", normalized)),
+        weights(6, 5),
+        weights(5),
+    )
+    net.nodes.append(helper.make_node("Softmax", [classes], ["Y"], axis=1))
+    return model(net.nodes, {"X": ("N", 3, 8, 8)}, {"Y": ("N", 5)}, net.constants)
+
+
+def transformer_block(joined: bool, width: int = 16, heads: int = 2) -> ModelProto:
+    """Return a transformer block as exporters write it: reshapes and transposes inside, no fused operator.
+
+    X is (N, tokens, width). If ``joined``, a Split separates queries, keys and values of one product.
+    """
+    net = _Net(7)
+    add, weights, size = net.add, net.weights, width // heads
+
+    def dense(x: str, inside: int, outside: int) -> str:
+        return add("Add", add("MatMul", x, weights(inside, outside)), weights(outside))
+
+    def normalized(x: str) -> str:
+        return add("LayerNormalization", x, weights(width), weights(width), axis=-1)
+
+    def heads_of(x: str, order: list[int]) -> str:
+        return add("Transpose", add("Reshape", x, net.integers(0, 0, heads, size)), perm=order)
+
+    x = normalized("X")
+    if joined:
+        parts, sizes = ["q", "k", "v"], net.integers(*[width] * 3)
+        net.nodes.append(helper.make_node("Split", [dense(x, width, 3 * width), sizes], parts, axis=-1))
+    else:
+        parts = [dense(x, width, width) for _ in range(3)]
+    query, key, value = map(heads_of, parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+    scores = add("Div", add("MatMul", query, key), net.constant(size**0.5))
+    attended = add(
+        "Transpose",
+        add("MatMul", add("Softmax", scores, axis=-1), value),
+        perm=[0, 2, 1, 3],
+    )
+    attended = dense(add("Reshape", attended, net.integers(0, 0, width)), width, width)
+    residual = add("Add", attended, "X")
+    wide = add("Gelu", dense(normalized(residual), width, 4 * width))
+    net.nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))
+    shape = ("N", "tokens", width)
+    return model(net.nodes, {"X": shape}, {"Y": shape}, net.constants)
+
+
+# Models whose outputs hide stale values, each with the operator to refuse. Values above 4 are rare spikes.
+_ROW = "int64[1,1] i = {0}, float[1,2] u = {0, 0}, float th = {4}"
+_SPIKES = "d = Sub (S, th) r = Relu (d) Y = Add (M, r)"
+_SPIKY = "(float[4,2] X, float[4,2] M) => (float[4,2] Y)"
+_HIDDEN = (
+    ("Reshape", "(float[3,2,2] X) => (float[3,4] Y)", "float k = {3000}, int64[2] s = {0, -1}",
+     "T = Add (X, k) Y = Reshape (T, s)"),
+    ("Flatten", "(float[3,2,2] X) => (float[3,4] Y)", "float k = {3000}", "T = Add (X, k) Y = Flatten (T)"),
+    # Boxes + 3000 beside scores.
+    ("Squeeze", "(float[1,5,4] B, float[1,5,1] X) => (float[5,5] Y)", "float k = {3000}, int64[1] z = {0}",
+     "P = Sigmoid (X) b = Add (B, k) C = Concat <axis = 2> (b, P) Y = Squeeze (C, z)"),
+    # A mode that is used later.
+    ("ScatterND", "(float[4,2] X, float[4,2] M, int32[4,1] K) => (float[4,2] Y)", f"{_ROW}, int32 one = {{1}}",
+     "S = ScatterND (X, i, u) C = Equal (K, one) Y = Where (C, S, M)"),
+    ("ScatterND", _SPIKY, _ROW, f"S = ScatterND (X, i, u) {_SPIKES}"),
+    ("ScatterElements", _SPIKY, "int64[1,1] e = {0}, float[1,1] v = {0}, float th = {4}",
+     f"S = ScatterElements (X, e, v) {_SPIKES}"),
+    ("Max", _SPIKY, "float th = {4}", f"S = Max (X) {_SPIKES}"),
+    ("Min", _SPIKY, "float th = {4}", f"S = Min (X) {_SPIKES}"),
+    ("ReduceSum", _SPIKY, "float th = {4}", f"S = ReduceSum <noop_with_empty_axes = 1> (X) {_SPIKES}"),
+    ("ScatterND", "(float[4,2] X) => (float[4,1] Y)", f"{_ROW}, int64[1] a = {{1}}",
+     "S = ScatterND (X, i, u) d = Sub (S, th) r = Relu (d) Y = ReduceSum (r, a)"),
+    ("Transpose", "(float[16] X) => (float[16] Y)", "", "T = Neg (X) S = Transpose <perm = [0]> (T) Y = Relu (S)"),
+)  # fmt: skip
+
+
+def hidden_copies() -> list[tuple[str, ModelProto]]:
+    """Return the operators to refuse, each with the model."""
+    return [
+        (operator, parsed(f"{values} <{constants}> {{ {nodes} }}")) for operator, values, constants, nodes in _HIDDEN
+    ]

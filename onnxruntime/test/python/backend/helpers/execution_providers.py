@@ -1,0 +1,220 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Shared by the tests of execution providers: a model that any EP can run alone, and checks of the EP that ran."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from onnx import ModelProto
+
+import onnxruntime
+import onnxruntime.backend
+from helpers.models import parsed
+
+CPU = "CPUExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+# The build decides: another module of tests can have registered the plugin EP of the same name.
+HAS_BUILT_IN_OPENVINO = "OPENVINO" in onnxruntime.get_device()
+WEBGPU = "WebGpuExecutionProvider"
+INTEL = 0x8086
+NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
+
+
+def gpus() -> int:
+    """How many GPUs the driver sees, without asking ORT."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int()
+    return count.value if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def set_cpu_vendor(vendor: int) -> None:
+    """Correct the vendor in ORT's record of the CPU, an OrtHardwareDevice, whose second field it is."""
+    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == CPU).device
+    record = ctypes.c_void_p.from_address(id(device) + object.__basicsize__).value  # what pybind11 wraps
+    field = ctypes.c_uint32.from_address(record + ctypes.sizeof(ctypes.c_int))
+    if field.value != device.vendor_id:
+        raise AssertionError("ORT keeps its record of devices in another form than this test knows")
+    field.value = vendor
+
+
+def register_openvino_plugin() -> bool:
+    """Register OpenVINO's plugin EP once, and return whether it is installed.
+
+    The EP supports Intel's hardware only. On another CPU, correct the vendor in ORT's record of it.
+    """
+    try:
+        import onnxruntime_ep_openvino  # noqa: PLC0415
+    except ImportError:
+        return False
+    if not any(device.ep_name == OPENVINO for device in onnxruntime.get_ep_devices()):
+        set_cpu_vendor(INTEL)
+        onnxruntime.register_execution_provider_library(OPENVINO, onnxruntime_ep_openvino.get_library_path())
+    return True
+
+
+def add_openvino(options: onnxruntime.SessionOptions, settings: dict[str, str]) -> None:
+    """Add the OpenVINO EP, built-in or plugin, to the options of a session without the backend."""
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+    if devices:  # of the plugin
+        options.add_provider_for_devices(devices[:1], settings)
+    else:
+        options.add_provider(OPENVINO, settings)
+
+
+def set_up_webgpu_plugin() -> None:
+    """Register the plugin EP for WebGPU until the tests of a module end, or skip these tests."""
+    try:
+        import onnxruntime_ep_webgpu  # noqa: PLC0415
+    except ImportError:
+        missing = "onnxruntime-ep-webgpu is not installed"
+    else:
+        if WEBGPU not in onnxruntime.get_available_providers():  # another module's tests may have come first
+            onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+        if any(device.ep_name == WEBGPU for device in onnxruntime.get_ep_devices()):
+            unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, WEBGPU)
+            return
+        onnxruntime.unregister_execution_provider_library(WEBGPU)
+        missing = "this machine has no GPU"
+    # Under with_software_gpu.sh, nothing may be missing.
+    if os.environ.get("ORT_TEST_SOFTWARE_GPU"):
+        raise RuntimeError(missing)
+    raise unittest.SkipTest(missing)
+
+
+def convolutions(channels: int = 3, size: int = 16) -> ModelProto:
+    """Four convolutions of 16 channels with their activations, then ten numbers: 11 nodes."""
+    random = np.random.default_rng(0)
+    weights = {f"W{i}": random.standard_normal((16, 16 if i else channels, 3, 3), np.float32) / 5 for i in range(4)}
+    layers = " ".join(f"C{i} = Conv <pads = [1, 1, 1, 1]> (X{i}, W{i}) X{i + 1} = Relu (C{i})" for i in range(4))
+    return parsed(
+        f"""(float[1,{channels},{size},{size}] X) => (float[1,10] Y) {{
+            {layers} G = GlobalAveragePool (X4) F = Flatten (G) Y = Gemm (F, W)
+        }}""".replace("X0", "X"),
+        **weights,
+        W=random.standard_normal((16, 10), np.float32),
+    )
+
+
+def doubled_text() -> ModelProto:
+    """``Y = X + X`` on text, which the CPU EP alone can do."""
+    return parsed("(string[1] X) => (string[1] Y) { Y = StringConcat (X, X) }")
+
+
+def image(channels: int = 3, size: int = 16) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((1, channels, size, size)).astype(np.float32)
+
+
+def on_cpu(made: ModelProto, array: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=[CPU])
+    return session.run(None, {"X": array})[0]
+
+
+class EpTests:
+    """Tests of an EP that computes a whole model. A class inherits them together with ``unittest.TestCase``."""
+
+    EP: str
+    OPTIONS: ClassVar[dict]
+    UNCONFIRMED: ClassVar[dict]  # the options as ORT receives them
+    TOLERANCE = 1e-4
+
+    def prepare(self, options: dict, made: ModelProto | None = None, **keywords):
+        return onnxruntime.backend.prepare(made or convolutions(), provider_options={self.EP: options}, **keywords)
+
+    def test_it_takes_every_node_and_computes_right(self) -> None:
+        made, array = convolutions(), image()
+        rep = self.prepare(self.OPTIONS, made, session_config=NO_CPU)
+        self.assertEqual(rep.providers, (self.EP, CPU))
+        self.assertGreaterEqual(rep.node_assignment[self.EP], 11)
+        self.assertEqual(rep.node_assignment[CPU], 0)
+        single = onnxruntime.backend.run(made, [array], provider_options={self.EP: self.OPTIONS})
+        for (got,) in (rep.run([array]), single):
+            np.testing.assert_allclose(got, on_cpu(made, array), atol=self.TOLERANCE)
+        self.assertEqual(dict(rep.provider_options[self.EP]), {})
+        self.assertEqual(rep.unconfirmed[self.EP], self.UNCONFIRMED)
+
+    def test_leaving_nodes_to_the_cpu_can_be_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"No node .*{self.EP}.*disable_cpu_ep_fallback"):
+            rep = self.prepare(self.OPTIONS, doubled_text())
+        self.assertEqual(dict(rep.node_assignment), {self.EP: 0, CPU: 1})
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            self.prepare(self.OPTIONS, doubled_text(), session_config=NO_CPU)
+
+
+class ThreadTests:
+    """Tests of an EP with ``num_of_threads``. The class has a method for one thread, which the backend refuses."""
+
+    def test_num_of_threads_is_how_many_threads_work(self) -> None:
+        made, array = convolutions(16, 112), image(16, 112)
+        one = onnxruntime.InferenceSession(made.SerializeToString(), self.options_of_one_thread())
+        for rep, low, high in (
+            (onnxruntime.backend.prepare(one), 0.95, 1),
+            (self.prepare({"num_of_threads": 2}, made), 0, 0.92),
+        ):
+            for _ in range(3):  # a busy machine blurs it
+                share = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
+                if low <= share <= high:
+                    break
+            self.assertTrue(
+                low <= share <= high,
+                f"{share}: this needs a machine with two cores or more",
+            )
+
+
+def share_of_busiest_thread(call: Callable[[], object], windows: int = 10) -> float:
+    """Return the part of the CPU time of some calls that one thread of this process used; 1.0 for all of it.
+
+    On an idle machine, CPU seconds per wall second show the same. If the host gives this machine one processor for a
+    while, one thread does most of the work of two. So the result is the minimum of several windows.
+    """
+    if not Path("/proc/self/task").exists():
+        raise unittest.SkipTest("reads the threads of a process from Linux")
+    call()
+    return min(_share_of_busiest_thread(call) for _ in range(windows))
+
+
+def _share_of_busiest_thread(call: Callable[[], object]) -> float:
+    before, started = _thread_times(), time.process_time()
+    while time.process_time() - started < 0.5:
+        call()
+    spent = [after - before.get(thread, 0) for thread, after in _thread_times().items()]
+    return max(spent) / sum(spent)
+
+
+def _thread_times() -> dict[str, int]:
+    """CPU time of each thread of this process, from Linux."""
+    times = {}
+    for thread in os.listdir("/proc/self/task"):
+        fields = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()
+        times[thread] = int(fields[11]) + int(fields[12])
+    return times
+
+
+def run_in_a_new_process(code: str, *command: str, **environment: str) -> str:
+    """Run code in a process where no EP was loaded or registered yet, and return its output."""
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parents[1],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise AssertionError(f"the process ended with {done.returncode}: {done.stdout}")
+    return done.stdout

@@ -1,0 +1,357 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the interface of the stock backend."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+from helpers.models import open_session, three_inputs, two_nodes
+from onnx.backend.base import Backend, BackendRep
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError, backend, prepare
+from onnxruntime.backend.backend import OnnxRuntimeBackend
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
+
+CPU = "CPUExecutionProvider"
+DEVICE = onnxruntime.get_device()
+MODEL = two_nodes().SerializeToString()
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+
+
+def check(outputs: list) -> None:
+    """Fail unless the model has computed these outputs from ``X``."""
+    np.testing.assert_array_equal(outputs[0], abs(X))
+
+
+class Wrapper:
+    """A session of the caller that is not ORT's, with the three methods that the backend calls."""
+
+    def __init__(self) -> None:
+        self.inner = open_session()
+        self.get_inputs, self.get_outputs = self.inner.get_inputs, self.inner.get_outputs
+
+    def run(self, names, feeds, options: onnxruntime.RunOptions) -> list:
+        return ["wrapped", *self.inner.run(names, feeds, options)]
+
+
+class ModelsTest(unittest.TestCase):
+    """Models that cannot be prepared."""
+
+    def test_a_path_that_ort_would_cut_or_ignore(self) -> None:
+        class Lying(str):
+            __slots__ = ()
+
+            def __contains__(self, item):
+                return False
+
+            def __len__(self):
+                return 1
+
+        for bad in ("", "x\0.png", Lying(""), Lying("x\0.png")):
+            with (
+                self.subTest(bad),
+                self.assertRaisesRegex(RuntimeError, "empty or contains a NUL") as raised,
+            ):
+                prepare(bad)
+            self.assertNotIsInstance(raised.exception, NotPermittedError)
+
+    def test_a_model_that_is_too_large_to_serialize(self) -> None:
+        class EncodeError(Exception):
+            """As protobuf raises it above 2 GB."""
+
+        too_large = ValueError("This protobuf of onnx model is too large (>2GB).")
+        for error, kind in (
+            (EncodeError("Failed"), RuntimeError),
+            (too_large, RuntimeError),
+            (KeyError(1), KeyError),
+        ):
+            failing = mock.Mock(spec=["SerializeToString"], **{"SerializeToString.side_effect": error})
+            for made in (failing, two_nodes()):
+                with (
+                    mock.patch.object(backend, "check_model", side_effect=error),
+                    self.assertRaises(kind) as raised,
+                ):
+                    prepare(made)
+                self.assertIn(
+                    "save_as_external_data=True" if kind is RuntimeError else "1",
+                    str(raised.exception),
+                )
+                self.assertIs(raised.exception.__context__ or raised.exception, error)
+
+    def test_models_that_ort_or_the_checker_refuses(self) -> None:
+        unnamed = two_nodes()
+        unnamed.graph.name = ""
+        for model, message in (
+            ("no-such-model.onnx", "no-such-model.onnx"),
+            (b"not a model", ""),
+            (unnamed, "name"),
+        ):
+            with (
+                self.subTest(message),
+                self.assertRaisesRegex(Exception, message) as raised,
+            ):
+                prepare(model)
+            self.assertNotIsInstance(raised.exception, NotPermittedError)
+        prepare(unnamed.SerializeToString())  # ORT runs it, and the checker does not see it
+
+
+class ApiTest(unittest.TestCase):
+    def test_backend_class(self) -> None:
+        self.assertTrue(issubclass(OnnxRuntimeBackend, Backend) and issubclass(OnnxRuntimeBackendRep, BackendRep))
+        for name in ("prepare", "supports_device", "is_compatible"):
+            self.assertEqual(getattr(onnxruntime.backend, name), getattr(OnnxRuntimeBackend, name))
+        self.assertEqual(onnxruntime.backend.run, OnnxRuntimeBackend.run_model)
+
+    def test_run_node(self) -> None:
+        with self.assertRaises(NotImplementedError):
+            OnnxRuntimeBackend.run_node(two_nodes().graph.node[0], [X])
+
+    def test_devices(self) -> None:
+        self.assertTrue(onnxruntime.backend.supports_device(DEVICE))
+        # The stock backend takes "" for a part of a name with a hyphen, such as CPU-OPENVINO_CPU.
+        self.assertEqual(onnxruntime.backend.supports_device(""), "-" in DEVICE)
+        for device, expected in (
+            ((), True),
+            (("CPU",), "CPU" in DEVICE),
+            (("TPU",), False),
+        ):
+            self.assertEqual(onnxruntime.backend.is_compatible(two_nodes(), *device), expected)
+
+    def test_only_a_session_of_the_caller_falls_back(self) -> None:
+        # Without OpenVINO, whose session is replaced after a failed run.
+        with mock.patch.object(backend, "get_available_providers", return_value=[CPU]):
+            rep, own = prepare(two_nodes()), prepare(open_session())
+        inner = rep.session._sess = own.session._sess = mock.Mock()
+        inner.is_webgpu_graph_capture_enabled.return_value = False
+        inner.run.side_effect = EPFail("a device is gone")
+        self.assertFalse(rep.session._enable_fallback)
+        with self.assertRaisesRegex(EPFail, "a device is gone"):
+            rep.run([X])
+        with mock.patch("builtins.print"):  # ORT tells of it
+            check(own.run([X]))
+        self.assertIsNot(own.session._sess, inner)
+        check(own.run([X]))
+
+    def test_a_device_for_an_existing_session_on_the_cpu_causes_a_warning(self) -> None:
+        session = open_session()
+        for opened in (session, prepare(session)):
+            for device, expected in (("CUDA", 1), ("TPU", 1), ("CPU", 0), (None, 0)):
+                with self.subTest(device), warnings.catch_warnings(record=True) as given:
+                    warnings.simplefilter("always")
+                    prepare(opened, device)
+                    self.assertEqual(len(given), expected)
+                    wrapped = OnnxRuntimeBackendRep(Wrapper())
+                    self.assertIs(prepare(wrapped, device), wrapped)
+                    self.assertEqual(len(given), expected)
+
+    def test_a_patched_run_is_seen(self) -> None:
+        rep = prepare(two_nodes())
+        for target in (onnxruntime.InferenceSession, rep._session):
+            with mock.patch.object(target, "run", return_value=["patched"]) as patched:
+                self.assertEqual(rep.run([X]), ["patched"])
+            self.assertIsNone(patched.call_args.args[0])
+            with mock.patch.object(target, "run", return_value={"Z": 1, "Y": 2}):
+                self.assertEqual(rep.run([X]), [2])
+        check(rep.run([X]))
+
+    def test_other_providers_for_the_session(self) -> None:
+        rep = prepare(two_nodes())
+        rep.run([X])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ORT warns where the EPs came in with the session options
+            rep.session.set_providers([CPU])
+        self.assertEqual(rep.providers, (CPU,))
+        with mock.patch.object(rep.session, "run", wraps=rep.session.run) as ran:
+            rep.run([X], logid="later")
+        self.assertEqual(ran.call_args.args[2].logid, "later")
+        check(rep.run([X]))
+
+    def test_a_session_of_a_subclass_runs_once(self) -> None:
+        """Only ORT's own ``run`` may repeat a run on other EPs."""
+
+        class Counting(onnxruntime.InferenceSession):
+            runs, error = 0, None
+
+            def run(self, *arguments):
+                self.runs += 1
+                if self.error:
+                    raise self.error
+                return super().run(*arguments)
+
+        session = open_session(Counting)
+        check(prepare(session).run([X]))
+        session.error = EPFail("a device is gone")
+        for number, inputs in enumerate(([X], [X.tolist()]), 2):
+            with self.assertRaisesRegex(EPFail, "a device is gone"):
+                prepare(session).run(inputs)
+            self.assertEqual(session.runs, number)
+
+
+class SubclassTest(unittest.TestCase):
+    """Where a program steps in."""
+
+    def test_prepare_sees_every_form_of_a_model(self) -> None:
+        seen = []
+
+        class Hooked(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                seen.append((type(model).__name__, device, {*kwargs}))
+                if isinstance(model, onnxruntime.InferenceSession):
+                    kwargs["run_config"] = {"gpu_graph_id": -1}
+                return super().prepare(model, device, **kwargs)
+
+        keywords = {
+            "intra_op_num_threads": 1,
+            "session_config": {"session.intra_op.allow_spinning": "0"},
+            "run_config": {"memory.enable_memory_arena_shrinkage": "cpu:0"},
+        }
+        rep = Hooked.prepare(two_nodes(), DEVICE, **keywords)
+        every, of_session = {*keywords}, {"intra_op_num_threads"}
+        self.assertEqual(
+            seen,
+            [
+                ("ModelProto", DEVICE, every),
+                ("bytes", DEVICE, every),
+                ("InferenceSession", DEVICE, of_session),
+            ],
+        )
+        self.assertEqual(dict(rep.session_config), keywords["session_config"])
+        self.assertEqual(dict(rep.run_config), keywords["run_config"] | {"gpu_graph_id": "-1"})
+        # The session does not keep the applied configuration.
+        self.assertEqual(dict(prepare(rep.session).run_config), {})
+
+    def test_prepare_of_the_old_signature(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, intra_op_num_threads=1):
+                return super().prepare(model, device, intra_op_num_threads=intra_op_num_threads)
+
+        check(Mine.run_model(two_nodes(), [X]))
+
+    def test_a_run_of_its_own_gets_every_keyword(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                return mock.Mock(run=lambda inputs, **keywords: [inputs, keywords])
+
+        self.assertEqual(Mine.run_model(None, 1, mine=2, logid="a"), [1, {"mine": 2, "logid": "a"}])
+
+    def test_own_answers(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def supports_device(cls, device):
+                return device == "MINE"
+
+        check(Mine.prepare(two_nodes(), "MINE").run([X]))
+        self.assertFalse(Mine.is_compatible(two_nodes()))
+        with self.assertRaisesRegex(RuntimeError, "not supported"):
+            Mine.prepare(two_nodes(), "CPU")
+
+    def test_a_rep_that_sets_its_session_itself(self) -> None:
+        class Own(OnnxRuntimeBackendRep):
+            def __init__(self, model) -> None:
+                self._session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[CPU])
+
+        rep = Own(two_nodes())
+        check(rep.run([X]))
+        v = np.arange(4, dtype=np.float32)
+        rep._session = Own(three_inputs())._session
+        np.testing.assert_array_equal(rep.run([v, v, v])[0], v)
+        for other in (rep, Own(two_nodes())):
+            self.assertEqual(dict(other.run_config), {})
+        self.assertIsInstance(Own(two_nodes()).run_options(), onnxruntime.RunOptions)
+        run_config = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
+        self.assertEqual(dict(Own(two_nodes()).with_run_config(run_config).run_config), run_config)
+
+    def test_a_subclass_that_adds_settings(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **keywords):
+                for keyword, entries in cls.added().items():
+                    keywords[keyword] = {**entries, **(keywords.get(keyword) or {})}
+                return super().prepare(model, device, **keywords)
+
+        for added in (
+            {"session_config": {"session.disable_prepacking": True}},
+            {
+                "session_config": {"session.strict_shape_type_inference": "0"},
+                "provider_options": {CPU: {}},
+            },
+            {
+                "session_options": {"intra_op_num_threads": 2},
+                "run_config": {"gpu_graph_id": -1},
+            },
+        ):
+            Mine.added = mock.Mock(return_value=added)
+            for source in (two_nodes(), MODEL):
+                with self.subTest(added, source=type(source)):
+                    rep = Mine.prepare(source, session_config={"session.disable_quant_qdq": 1})
+                    np.testing.assert_array_equal(rep.run([X])[0], Mine.run_model(source, [X])[0])
+                    found = prepare(source, **rep.configuration()).configuration()
+                    self.assertEqual(found, rep.configuration())
+                    for keyword in added:
+                        self.assertLessEqual({*added[keyword]}, {*found[keyword]})
+        for source in (two_nodes(), MODEL):
+            Mine.added = mock.Mock(side_effect=[{"session_options": {"logid": text}} for text in "abc"])
+            with self.assertRaises(NotPermittedError) as refused:
+                Mine.prepare(source)
+            self.assertEqual(refused.exception.keyword, "session_options")
+
+    def test_a_subclass_that_changes_attributes(self) -> None:
+        class Mine(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **keywords):
+                if isinstance(model, onnxruntime.InferenceSession):
+                    keywords |= cls.added
+                return super().prepare(model, device, **keywords)
+
+        for added in (
+            {"intra_op_num_threads": "2"},
+            {"execution_mode": "ORT_SEQUENTIAL", "unknown": 1},
+        ):
+            Mine.added = added
+            rep = Mine.prepare(
+                MODEL,
+                intra_op_num_threads=2,
+                execution_mode=onnxruntime.ExecutionMode.ORT_SEQUENTIAL,
+            )
+            np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+        for added in ({"intra_op_num_threads": 1}, {"logid": "x"}):
+            Mine.added = added
+            with self.assertRaises(NotPermittedError) as refused:
+                Mine.prepare(MODEL, intra_op_num_threads=2)
+            self.assertEqual(refused.exception.keyword, "session_options")
+
+    def test_an_object_with_three_methods(self) -> None:
+        wrapped, output = OnnxRuntimeBackendRep(Wrapper()).run([X])
+        self.assertEqual(wrapped, "wrapped")
+        np.testing.assert_array_equal(output, abs(X))
+        with self.assertRaises(RuntimeError):  # as in stock, also for a number that ORT rejects as an array
+            OnnxRuntimeBackendRep(Wrapper()).run([3.0])
+
+    def test_an_object_without_get_outputs(self) -> None:
+        without = Wrapper()
+        del without.get_outputs
+        self.assertEqual(OnnxRuntimeBackendRep(without).run([X])[0], "wrapped")
+
+        by_name = Wrapper()  # the outputs of a mapping have the order of the model
+        by_name.run = lambda names, feeds, options: {"Z": 0, "Y": 1}
+        self.assertEqual(OnnxRuntimeBackendRep(by_name).run([X]), [1])
+
+    def test_import_of_all_public_names(self) -> None:
+        exec("from onnxruntime.backend import *", names := {})
+        self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible"}, names.keys())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,540 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests which final graphs may be captured: the rules on small graphs, and how ORT writes the final graph.
+
+No device is needed. The tests of the WebGPU EP check that it replays the permitted operators, and no others.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import onnx
+from helpers.children import run_code
+from helpers.models import model, parsed, two_nodes
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import onnxruntime
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
+from onnxruntime.backend.capture.operators import (
+    DROPOUTS,
+    MICROSOFT,
+    NHWC,
+    OPERATORS,
+    RANDOM,
+    RELEASES,
+)
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+
+def between(
+    operator: str,
+    *inputs: str,
+    constants: dict[str, np.ndarray] | None = None,
+    **attributes,
+) -> ModelProto:
+    """A graph in which ``X -> Neg -> T -> operator -> V -> Exp -> Y``. The operator reads T unless inputs are given."""
+    node = helper.make_node(operator, inputs or ["T"], ["V"], **attributes)
+    nodes = [
+        helper.make_node("Neg", ["X"], ["T"]),
+        node,
+        helper.make_node("Exp", ["V"], ["Y"]),
+    ]
+    return model(nodes, {"X": (4, 4)}, {"Y": None}, constants)
+
+
+def last(made: ModelProto) -> ModelProto:
+    """Remove the last node of a graph, so that the one before it makes the output."""
+    del made.graph.node[2]
+    made.graph.node[1].output[0] = "Y"
+    return made
+
+
+def with_output(made: ModelProto, name: str, shape: tuple[int, ...] = (4, 4)) -> ModelProto:
+    made.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    return made
+
+
+def with_functions(made: ModelProto, domain: str, name: str, *body: onnx.NodeProto) -> ModelProto:
+    made.functions.append(helper.make_function(domain, name, ["a"], ["b"], body, made.opset_import))
+    return made
+
+
+def product() -> ModelProto:
+    """A product and a sum, which ORT fuses."""
+    nodes = [
+        helper.make_node("MatMul", ["X", "W"], ["T"]),
+        helper.make_node("Add", ["T", "B"], ["Y"]),
+    ]
+    constants = {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
+    return model(nodes, {"X": (2, 4)}, {"Y": (2, 3)}, constants)
+
+
+def _axes(*values: int) -> dict[str, np.ndarray]:
+    return {"A": np.array(values, np.int64)}
+
+
+def _rules():
+    """Yield graphs with what the message must match; empty if WebGPU may capture the graph."""
+    yield between("Tanh"), ""
+    yield between("Selu", name="n1"), r"^node 'n1' \(Selu, which makes 'V'\) is not"
+    for operator in (
+        "ScatterND",
+        "ScatterElements",
+        "LSTM",
+        "GRU",
+        "If",
+        "Loop",
+        "Scan",
+        "DequantizeLinear",
+    ):
+        yield between(operator), f"{operator}.*not known to be replayed"
+    for domain, operator in ((NHWC, "Conv"), (MICROSOFT, "QuickGelu")):
+        yield between(operator, domain=domain), ""
+        yield between(operator), f"\\({operator}, .*not known"
+        yield between(operator, domain="other"), f"other::{operator}"
+    yield between("Relu", domain="ai.onnx.ml"), "not known"
+    yield (
+        with_functions(between("Tanh"), "", "Tanh", helper.make_node("Selu", ["a"], ["b"])),
+        "functions",
+    )
+    made = between("Add", "T", "A", constants={"A": np.ones(4, np.float32)})
+    yield made, ""
+    sparse = onnx.ModelProto.FromString(made.SerializeToString())
+    sparse.graph.sparse_initializer.add().values.CopyFrom(sparse.graph.initializer.pop())
+    yield sparse, "sparse constants"
+    for operator in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
+        yield between(operator, "T", "A", constants=_axes(0)), ""
+        yield (
+            last(between(operator, "T", "A", constants=_axes(0))),
+            "makes an output.*a copy$",
+        )
+    yield (
+        with_output(between("Identity"), "V"),
+        "makes an output of the model",
+    )  # another node reads it, too
+    for operator in ("Max", "Min"):
+        for inputs, problem in (
+            (("T", "X"), ""),
+            (("T", "T"), ""),
+            (("T",), "copies its"),
+            (("T", ""), "copies its"),
+        ):
+            yield between(operator, *inputs), problem
+    for attributes, problem in (
+        ({"perm": [1, 0]}, ""),
+        ({}, "one dimension"),
+        ({"perm": [0]}, "one dimension"),
+    ):
+        yield between("Transpose", **attributes), problem
+    for operator in (name for _, name in OPERATORS if name.startswith("Reduce")):
+        yield between(operator, "T", "A", constants=_axes(0)), ""
+        yield between(operator, axes=[0]), ""
+        for inputs, constants in (
+            (["T"], {}),
+            (["T", ""], {}),
+            (["T", "A"], _axes()),
+            (["T", "X"], {}),
+        ):
+            yield between(operator, *inputs, constants=constants), "specifies no axes"
+        yield between(operator, noop_with_empty_axes=1), "specifies no axes"
+    for outputs, problem in (
+        ("V a b", ""),
+        ("V a b c", "more than 3 outputs"),
+        ("V - - c", "more than 3"),
+        ("V - - -", ""),
+    ):
+        made = between("MultiHeadAttention", "T", "T", "T", domain=MICROSOFT)
+        made.graph.node[1].output[:] = ["" if name == "-" else name for name in outputs.split()]
+        yield made, problem
+    half = {"A": np.ones(4, np.float16)}
+    yield between("Cast", to=TensorProto.INT32), ""
+    yield between("Cast", to=TensorProto.FLOAT16), "FLOAT16"
+    made = between("Tanh")
+    made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    yield made, r"'X' is of a type \(FLOAT16\)"
+    yield between("Add", "T", "A", constants=half), r"'A' is of a type \(FLOAT16\)"
+    yield between("Tanh", constants=half), ""  # no node reads the value
+
+
+class RuleTest(unittest.TestCase):
+    """The conditions of WebGPU for a graph."""
+
+    def test_rules(self) -> None:
+        for made, problem in _rules():
+            with self.subTest(problem, node=str(made.graph.node[1])):
+                self.assertRegex(eligibility._unknown(made), problem or "^$")
+
+    def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
+        made = between("Selu", name="\x1b[31m" + "n" * 500)
+        made.graph.node[1].output.extend("abcd")
+        problem = eligibility._unknown(made)
+        self.assertNotIn("\x1b", problem)
+        self.assertIn("which makes 'V', 'a', 'b', 'c')", problem)
+        self.assertLess(len(problem), 300)
+
+    def test_the_table(self) -> None:
+        for domain, _ in OPERATORS:
+            self.assertIn(domain, ("", NHWC, MICROSOFT))
+        for release in RELEASES:
+            self.assertRegex(" ".join(release), r"^\d+\.\d+\.\d+ \d+\.\d+\.\d+$")
+
+
+def _repeatable():
+    """Yield graphs with what the message must match; empty if a replay of the graph is right on CUDA."""
+    for domain, name in RANDOM:
+        yield between(name, domain=domain), f"{name}, which makes 'V'.*random"
+        if not domain:
+            yield between(name, domain="ai.onnx"), name
+    noisy = helper.make_node("RandomNormalLike", ["a"], ["b"])
+    yield (
+        with_functions(between("Noisy", domain="own"), "own", "Noisy", noisy),
+        "RandomNormalLike",
+    )
+    noise, value = (
+        helper.make_node("RandomUniform", [], ["b"], shape=[2, 4]),
+        onnx.ValueInfoProto(name="b"),
+    )
+    for depth in range(3):
+        graph = helper.make_graph([noise], f"g{depth}", [], [value])
+        noise = helper.make_node("If", ["C"], ["b"], then_branch=graph, else_branch=graph)
+    yield between("If", "C", then_branch=graph, else_branch=graph), "RandomUniform"
+    # A Dropout draws random numbers in training mode only.
+    off, on = np.array(False), np.array(True)
+    for (domain, name), position in DROPOUTS.items():
+        inputs = ["T", "", "", "", ""][:position]
+        yield between(name, domain=domain), ""
+        yield between(name, *inputs, "", domain=domain), ""
+        flagged = partial(between, name, *inputs, "M", domain=domain)
+        yield flagged(constants={"M": off}), ""
+        yield flagged(constants={"M": on}), name
+        yield flagged(), name  # an input, or the output of another node
+        yield flagged(constants={"M": np.array(0, np.int64)}), name
+        unread = flagged(constants={"M": off})
+        (tensor,) = (tensor for tensor in unread.graph.initializer if tensor.name == "M")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        yield unread, name
+        for flag, problem in ((off, ""), (on, name)):
+            for operator, found in (("Constant", problem), ("Other", name)):
+                made = flagged()
+                made.graph.node.insert(
+                    0,
+                    helper.make_node(operator, [], ["M"], value=numpy_helper.from_array(flag)),
+                )
+                yield made, found
+    # The flag is outside of a subgraph. A function does not see the names of the graph.
+    dropout = helper.make_node("Dropout", ["T", "", "M"], ["b"])
+    graph = helper.make_graph([dropout], "g", [], [value])
+    for flag, problem in ((off, ""), (on, "Dropout")):
+        made = partial(between, "If", "C", constants={"M": flag}, then_branch=graph, else_branch=graph)
+        yield made(), problem
+        yield with_functions(made(), "own", "F", dropout), "Dropout"
+    weights = {"W": np.ones(4, np.float32)}
+    yield between("Add", "T", "W", constants=weights), ""
+    yield (
+        with_output(between("Add", "T", "W", constants=weights), "W", (4,)),
+        "output 'W' is a constant that nodes read",
+    )
+    yield with_output(between("Add", "T", "T", constants=weights), "W", (4,)), ""
+
+
+class RepeatableTest(unittest.TestCase):
+    """Graphs that no EP may capture."""
+
+    def test_graphs(self) -> None:
+        for made, problem in _repeatable():
+            with self.subTest(problem, node=str(made.graph.node[1])):
+                self.assertRegex(eligibility._not_repeatable(made), problem or "^$")
+
+    def test_every_operator_with_a_seed(self) -> None:
+        schemas = [(schema.domain, schema) for schema in get_all_operator_schema() if "seed" in schema.attributes]
+        self.assertGreater(len(schemas), 8)
+        for domain, schema in schemas:
+            if schema.name == "MurmurHash3":  # the seed of a hash
+                continue
+            operator = (domain, schema.name)
+            self.assertIn(operator, RANDOM | DROPOUTS.keys())
+            if operator in DROPOUTS:
+                self.assertEqual(schema.inputs[DROPOUTS[operator]].name, "training_mode")
+
+
+class WrittenTest(unittest.TestCase):
+    """ORT writes the final graph, and its folder is removed."""
+
+    def open(self, made: ModelProto | str, options: SessionOptions | None = None):
+        options = options or SessionOptions()
+        source = made if isinstance(made, str) else made.SerializeToString()
+        arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
+        with eligibility.written(options) as path:
+            session = InferenceSession(source, options, **arguments)
+            self.assertEqual(path.parent.stat().st_mode & 0o777, 0o700 if os.name == "posix" else 0o777)
+            if os.name == "posix":
+                self.assertEqual([file for file in path.parent.iterdir() if file.is_file()], [path])
+            graph = onnx.load_model(path, load_external_data=False)
+        self.assertFalse(path.parent.exists())
+        return session, graph
+
+    def test_flags_and_other_tensors_of_a_few_bytes_stay_in_the_graph(self) -> None:
+        _, graph = self.open(product())
+        for tensor in graph.graph.initializer:
+            self.assertLessEqual(len(tensor.raw_data) + 4 * len(tensor.float_data), 16)
+
+    def test_weights_are_not_kept_and_not_changed(self) -> None:
+        weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
+        made = model(
+            [helper.make_node("MatMul", ["X", "W"], ["Y"])],
+            {"X": (2, 512)},
+            {"Y": (2, 512)},
+            {"W": weights},
+        )
+        session, graph = self.open(made)
+        self.assertLess(graph.ByteSize(), 2000)
+        self.assertEqual([list(tensor.dims) for tensor in graph.graph.initializer], [[512, 512]])
+        x = np.random.default_rng(1).standard_normal((2, 512)).astype(np.float32)
+        np.testing.assert_allclose(session.run(None, {"X": x})[0], x @ weights, rtol=1e-3, atol=1e-3)
+
+    def test_no_temporary_folder(self) -> None:
+        missing = mock.patch(
+            "tempfile.mkdtemp",
+            side_effect=FileNotFoundError("no usable temporary directory"),
+        )
+        with (
+            missing,
+            self.assertRaisesRegex(RuntimeError, "needs a temporary folder.*no usable"),
+        ):
+            self.open(two_nodes())
+
+    def test_a_folder_that_cannot_be_removed(self) -> None:
+        """On Windows, a program such as a virus scanner may read the graph."""
+        options = SessionOptions()
+        with (
+            mock.patch("os.rmdir", side_effect=OSError("busy")),
+            eligibility.written(options) as path,
+        ):
+            pass
+        self.addCleanup(path.parent.rmdir)
+        self.assertEqual([*path.parent.iterdir()], [])
+
+    def test_nothing_is_left_after_an_error(self) -> None:
+        options, paths = SessionOptions(), []
+        with self.assertRaises(Exception), eligibility.written(options) as path:  # noqa: B017 # ORT's own Fail
+            paths.append(path)
+            InferenceSession(b"no model", options, providers=[CPU])
+        self.assertFalse(paths[0].parent.exists())
+        self.assertEqual(options.optimized_model_filepath, "")
+
+
+class CheckTest(unittest.TestCase):
+    """The check of a session with a stubbed EP and releases."""
+
+    def setUp(self) -> None:
+        ort, plugin = max(RELEASES)
+        cpu = mock.Mock(ep_name=CPU, ep_metadata={"version": ort})
+        self.device = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": plugin, "library_path": "plugin.so"})
+        for patch in (
+            mock.patch.object(onnxruntime, "__version__", ort),
+            mock.patch.object(onnxruntime, "get_ep_devices", lambda: [cpu, self.device], create=True),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def check(self, problem: str, made: ModelProto, on_cpu: str = "", ep: str = WEBGPU) -> None:
+        """Check a session whose inputs of these names are on the CPU; without a problem, the session may capture."""
+        options, session = (
+            SessionOptions(),
+            mock.Mock(spec=["get_inputs", "get_input_memory_infos"]),
+        )
+        session.get_inputs.return_value = made.graph.input
+        memories = ["Cpu" if value.name in on_cpu else "WebGPU_Buf" for value in made.graph.input]
+        session.get_input_memory_infos.return_value = [SimpleNamespace(name=name) for name in memories]
+        with eligibility.written(options) as path:
+            source = made.SerializeToString()
+            InferenceSession(source, options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS)
+            self.assertRegex(eligibility.check(session, ep, path), problem or "^$")
+
+    def test_releases(self) -> None:
+        for version in ("0.4.1", "", None):
+            self.device.ep_metadata["version"] = version
+            self.check(f"version {version} of the EP on ORT", two_nodes())
+        # Every plugin that is registered counts.
+        other = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": "9.9.9", "library_path": "other.so"})
+        self.device.ep_metadata["version"] = max(RELEASES)[1]
+        with mock.patch.object(onnxruntime, "get_ep_devices", lambda: [self.device, other]):
+            self.check("version 9.9.9 of the EP", two_nodes())
+        # A built-in EP has ORT's version.
+        self.device.ep_metadata = {"version": onnxruntime.__version__}
+        self.check(f"version {onnxruntime.__version__} of the EP", two_nodes())
+        onnxruntime.get_ep_devices = list
+        self.check(f"version {onnxruntime.__version__} of the EP", two_nodes())
+
+    def test_a_release_of_ort(self) -> None:
+        for version in ("1.30.0", "1.31.2", "1.32.1", "1.33.0"):
+            with mock.patch.object(onnxruntime, "__version__", version):
+                known = " on ORT .*, ".join(plugin for _, plugin in sorted(RELEASES))
+                self.check(
+                    f"on ORT {version} was never checked, only {known} on ORT {max(RELEASES)[0]}",
+                    two_nodes(),
+                )
+
+    def test_graphs(self) -> None:
+        reads = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
+        self.check("", two_nodes())
+        self.check("Selu", between("Selu"))
+        self.check("", between("Selu"), ep=CUDA)
+        for ep in (WEBGPU, CUDA):
+            self.check("input 'S' is read on the CPU", reads, "SU", ep)
+            self.check("", reads, "U", ep)
+            self.check("RandomNormalLike", between("RandomNormalLike"), ep=ep)
+
+    def test_flags_are_read_from_the_final_graph(self) -> None:
+        for flag, problem in ((True, "Dropout"), (False, "")):
+            constants = {"M": np.array(flag), "R": np.array(0.5, np.float32)}
+            # ORT eliminates a Dropout whose output is not an output of the graph.
+            self.check(
+                problem,
+                last(between("Dropout", "T", "R", "M", constants=constants)),
+                ep=CUDA,
+            )
+
+    def test_too_large_a_graph(self) -> None:
+        with mock.patch.object(eligibility, "_MOST_BYTES", 10):
+            self.check("too many to check", two_nodes())
+
+    def test_not_a_graph(self) -> None:
+        reason = eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
+        self.assertIn("cannot be read", reason)
+        self.assertNotIn("such", reason)  # a caller may see it
+        options = SessionOptions()
+        with eligibility.written(options) as path:
+            path.write_bytes(b"\xff\xff\xff")
+            for most in (eligibility._MOST_BYTES, 3):
+                with mock.patch.object(eligibility, "_MOST_BYTES", most):
+                    self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, path), "cannot be read")
+
+    def test_the_model_of_a_callers_session(self) -> None:
+        source = between("RandomNormalLike").SerializeToString()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.onnx")
+            path.write_bytes(source)
+            for model_or_path in (source, str(path)):
+                session = InferenceSession(model_or_path, providers=[CPU])
+                self.assertIn("random numbers", eligibility.problem(session, [CUDA], False))
+                self.assertEqual(eligibility.problem(session, [CUDA], True), "")
+
+    def test_shared_device_memory(self) -> None:
+        options = SessionOptions()
+        options.add_session_config_entry("session.use_env_allocators", "1")
+        session = InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
+        self.assertIn(
+            "leave out session.use_env_allocators",
+            eligibility.problem(session, [CUDA], True),
+        )
+
+    def test_a_session_of_an_unreadable_model(self) -> None:
+        session = InferenceSession(between("Tanh").SerializeToString(), providers=[CPU])
+        for content, path in (
+            (b"\xff\xff\xff", None),
+            (None, "no-such.onnx"),
+            (None, None),
+        ):
+            session._model_bytes, session._model_path = content, path
+            # Its inputs on the CPU may be read.
+            self.assertIn("input 'X' is read on the CPU", eligibility.problem(session, [CUDA], False))
+
+
+class OpenTest(unittest.TestCase):
+    """Which sessions are checked."""
+
+    def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
+        grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
+        looked = []
+        with mock.patch.object(
+            eligibility,
+            "check",
+            lambda _, ep, path: looked.append((ep, path.exists())) or "",
+        ):
+            source, keywords = (
+                two_nodes().SerializeToString(),
+                {"providers": [CPU], "enable_fallback": 0},
+            )
+            options = SessionOptions()
+            create_session = partial(InferenceSession, source, options, **keywords)
+            session, checked = eligibility.open_session(create_session, options, grants)
+        self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
+        self.assertTrue(all(exists for _, exists in looked))
+        return [ep for ep, _ in looked]
+
+    def test_those_that_capture(self) -> None:
+        for granted, looked in (
+            ({WEBGPU: {"enableGraphCapture": True}}, [WEBGPU]),
+            ({CPU: {}, CUDA: {"enable_cuda_graph": True}}, [CUDA]),
+            ({}, []),
+            ({WEBGPU: {}}, []),
+            ({WEBGPU: {"enableGraphCapture": False}}, []),
+            ({CPU: {"enableGraphCapture": True}}, []),
+        ):
+            self.assertEqual(self.open(granted), looked)
+
+    def test_optimizers_that_were_disabled_stay_so(self) -> None:
+        grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
+        for disabled, left in (
+            ("", ["Gemm"]),
+            ("ConstantFolding;MatMulAddFusion", ["MatMul", "Add"]),
+        ):
+            options, found = SessionOptions(), []
+            if disabled:
+                options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
+            read = lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or ""  # noqa: E731
+            with mock.patch.object(eligibility, "check", read):
+                source = product().SerializeToString()
+                eligibility.open_session(
+                    partial(InferenceSession, source, options, providers=[CPU]),
+                    options,
+                    grants,
+                )
+            self.assertEqual([node.op_type for node in found[0].graph.node], left)
+
+    def test_ort_warns_of_nothing(self) -> None:
+        # ORT warns of every graph that it writes after an optimizer for one kind of processor.
+        program = (
+            "import sys\nfrom functools import partial\nfrom unittest import mock\n"
+            "from onnxruntime import InferenceSession, SessionOptions\n"
+            "from onnxruntime.backend.capture import eligibility\n"
+            "eligibility.check = lambda *_: ''\n"
+            "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
+            "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
+            "options, providers = SessionOptions(), ['CPUExecutionProvider']\n"
+            "create_session = partial(InferenceSession, sys.stdin.buffer.read(), options, providers=providers)\n"
+            "eligibility.open_session(create_session, options, grants)\n"
+        )
+        for disabled in (DISABLED_OPTIMIZERS, ()):
+            done = run_code(program, *disabled, input=two_nodes().SerializeToString())
+            done.check_returncode()
+            self.assertEqual("Serializing optimized model" in done.stderr, not disabled, done.stderr)
+
+    def test_what_was_found_is_raised(self) -> None:
+        grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
+        with self.assertRaises(NotPermittedError) as raised:
+            options, source = SessionOptions(), two_nodes().SerializeToString()
+            eligibility.open_session(partial(InferenceSession, source, options, providers=[CPU]), options, grants)
+        self.assertEqual(
+            (raised.exception.provider, raised.exception.key),
+            (WEBGPU, "enableGraphCapture"),
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,387 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``check`` command: validates a configuration without a model, and loads nothing that it specifies."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import sys
+import unittest
+import warnings
+from unittest import mock
+
+from helpers.command_line import (
+    ABSENT,
+    CPU,
+    PREPACKING,
+    SHRINKING,
+    SPINNING,
+    VARIABLE,
+    WRITES,
+    CommandTest,
+    Ran,
+)
+from helpers.models import no_session_opens
+
+import onnxruntime
+from onnxruntime.backend.command_line import configurations
+from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.errors import NotPermittedError, from_refusals
+from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
+from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.session import presence
+
+CUDA, QNN = "CUDAExecutionProvider", "QNNExecutionProvider"
+
+
+class CheckTest(CommandTest):
+    def problems(self, config: object) -> list[tuple[str, str, str]]:
+        """Return keyword, EP and key of each problem of an invalid configuration."""
+        text = json.dumps(config) if isinstance(config, dict) else config
+        ran, lines = Ran("check", text, "--json"), Ran("check", text)
+        self.assertEqual((ran.status, ran.err, lines.status, lines.out), (1, "", 1, ""))
+        found = json.loads(ran.out)
+        problems = found.pop("problems")
+        machine = {
+            "onnxruntime": onnxruntime.__version__,
+            "backend": onnxruntime.backend.__version__,
+        }
+        machine |= {"machine": platform.machine()}
+        self.assertEqual(found, {"permitted": False, "warnings": [], **machine})
+        self.assertEqual(lines.err.splitlines(), [f"error: {problem['message']}" for problem in problems])
+        return [(problem["keyword"], problem["provider"], problem["key"]) for problem in problems]
+
+    def test_the_result_and_its_page(self) -> None:
+        permit = {
+            "session_options": {"execution_mode": True, "intra_op_num_threads": [1, 2]},
+            "provider_options": {ABSENT: {"enable_cann_graph": [False]}},
+        }
+        settings = {
+            "session_config": {SPINNING: "0"},
+            "run_config": SHRINKING,
+            "session_options": {
+                "execution_mode": "ORT_PARALLEL",
+                "intra_op_num_threads": 2,
+            },
+            "free_dimension_overrides": {"N": 4},
+            "extensions": ["json", "this"],
+            "plugins": ["this"],
+            "permit": permit,
+        }
+        config = settings | {
+            "provider_options": {ABSENT: {"enable_cann_graph": True}, CPU: {}},
+            "session_config": {SPINNING: False},
+        }
+        with no_session_opens():
+            found, page = (self.show("check", json.dumps(config), *flags) for flags in (["--json"], []))
+        sent = {"dump_om_model": "0", "enable_cann_graph": "1"}
+        expected = {
+            "permitted": True,
+            "problems": [],
+            "warnings": [],
+            "onnxruntime": onnxruntime.__version__,
+            "backend": onnxruntime.backend.__version__,
+            "machine": platform.machine(),
+            "provider_options": [
+                {"name": ABSENT, "kind": "built-in", "available": False, "options": sent},
+                {"name": CPU, "kind": "built-in", "available": True, "options": {}},
+            ],
+        }
+        self.assertEqual(json.loads(found), expected | settings)
+        lines = [
+            f"Valid for ORT {onnxruntime.__version__} on {platform.machine()}. ORT would receive:",
+            f"  {ABSENT} (built-in, not available in this process)",
+            "      dump_om_model = 0",
+            "      enable_cann_graph = 1",
+            f"  {CPU} (built-in)",
+            "  session_config",
+            f"      {SPINNING} = 0",
+            "  run_config",
+            "      memory.enable_memory_arena_shrinkage = cpu:0",
+            "  session_options",
+            "      execution_mode = ORT_PARALLEL",
+            "      intra_op_num_threads = 2",
+            "  free_dimension_overrides",
+            "      N = 4",
+            "  extensions",
+            "      json",
+            "      this",
+            "  plugins",
+            "      this",
+            f"{ABSENT} is absent. {ABSENT} is a part of the wheel",
+            "  onnxruntime-cann",
+            "Callers may set:",
+            "  session_options",
+            "      execution_mode",
+            "      intra_op_num_threads = 1 or 2",
+            f"  provider_options['{ABSENT}']",
+            "      enable_cann_graph = False",
+        ]
+        self.assertEqual(page.splitlines(), lines)
+
+    def test_an_empty_configuration(self) -> None:
+        for given in ("{}", ""):  # the environment variable, which may not be set
+            self.assertRegex(self.show("check", given), r"\AValid .+\. The configuration is empty\.\n\Z")
+        self.assertRegex(
+            self.show("check", '{"permit": {}}'),
+            r"\. The .+ empty\.\nCallers may not set anything\.\n\Z",
+        )
+
+    def test_a_file_as_the_environment_specifies_it(self) -> None:
+        path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
+        self.assertEqual(self.show("check", path), self.show("check", f"@{path}"))
+        self.assertIn("list.json", self.mistake("check", self.put("list.json", "[]")))
+
+    def test_stdin(self) -> None:
+        with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
+            self.assertIn(f"{SPINNING} = 1\n", self.show("check", "-"))
+        most = mock.patch.object(configuration, "MOST_CHARACTERS", 3)
+        with most, mock.patch.object(sys, "stdin", io.StringIO("[]   ")):
+            self.assertIn("stdin", self.mistake("check", "-"))
+            self.assertEqual(sys.stdin.tell(), 3)  # an endless stream ends the command
+
+    def test_an_ep_that_is_not_available(self) -> None:
+        nvidia, sent = (
+            "NvTensorRTRTXExecutionProvider",
+            {"device_id": "1", "enable_cuda_graph": "0"},
+        )
+        for name, kind, given, options in (
+            (QNN, "built-in", {}, {}),
+            (nvidia, "plugin", {"device_id": 1}, sent),
+        ):
+            config = json.dumps({"provider_options": {name: given}})
+            (found,) = json.loads(self.show("check", config, "--json"))["provider_options"]
+            self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
+            page = self.show("check", config)
+            self.assertIn(
+                f"{name} is absent{from_refusals('absent_provider', name)}",
+                " ".join(page.split()),
+            )
+
+    def test_the_kind_of_an_available_ep(self) -> None:
+        """Only the plugin EP has options."""
+        config = {"provider_options": {QNN: {"device_id": 1}}}
+        with mock.patch.object(presence, "kinds", lambda: {QNN: "built-in"}):
+            self.assertEqual(self.problems(config), [("provider_options", QNN, "device_id")])
+        with mock.patch.object(presence, "kinds", lambda: {QNN: "plugin"}):
+            (found,) = json.loads(self.show("check", json.dumps(config), "--json"))["provider_options"]
+        self.assertEqual((found["kind"], found["available"]), ("plugin", True))
+
+    def test_all_problems_at_once(self) -> None:
+        config = {
+            "sesion_config": {},
+            "extensions": "x",
+            "provider_options": {
+                "": {},
+                "NoSuchExecutionProvider": {"x": 1},
+                ABSENT: {
+                    "": 1,
+                    "enable_cann_graph": 7,
+                    "no_such": 1,
+                    "npu_mem_limit": 2**30,
+                    "dump_graphs": 1,
+                },
+                CUDA: [],
+            },
+            "session_config": {
+                "": 1,
+                WRITES: "x",
+                SPINNING: 0,
+                PREPACKING: None,
+                "gpu_graph_id": 1,
+            },
+            "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1, "": 1},
+            "session_options": [],
+        }
+        expected = [
+            *((keyword, "", "") for keyword in ("sesion_config", "extensions", "session_options")),
+            *(("provider_options", name, "") for name in ("NoSuchExecutionProvider", CUDA, "")),
+            *(("provider_options", ABSENT, key) for key in ("enable_cann_graph", "no_such", "dump_graphs", "")),
+            *(("session_config", "", key) for key in (WRITES, PREPACKING, "gpu_graph_id", "")),
+            *(("run_config", "", key) for key in ("gpu_graph_id", "line\nbreak", "")),
+        ]
+        self.assertCountEqual(self.problems(config), expected)
+        for config in (
+            {"provider_options": {CUDA: {"x": 1, "y": 2}}},
+            {"session_config": {"x": 1, "y": 2}},
+        ):
+            self.assertEqual([key for *_, key in self.problems(config)], ["x", "y"])
+        # An empty name is no name in a problem.
+        found = self.problems({"provider_options": {"": 5, CUDA: 5}})
+        self.assertEqual([provider for _, provider, _ in found], ["", CUDA])
+
+    def test_the_first_of_many_problems(self) -> None:
+        """The search for similar names takes time for each problem, and each file name is searched for."""
+        many = [f"unknown{number}" for number in range(2000)]
+        few = many[:200]  # a mapping has at most 256 entries
+        for config, further in (
+            (dict.fromkeys(many, 1), 1980),
+            ({"extensions": many}, 1),
+            ({"session_config": dict.fromkeys(few, 1)}, 1),
+            ({"provider_options": {name: {} for name in few}}, 1),
+            ({"permit": {"session_config": dict.fromkeys(few, True)}}, 1),
+            ({"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few}, 2),
+        ):
+            with self.subTest(str(config)[:80]):
+                problems = self.problems(config)
+                self.assertEqual((len(problems), problems[-1]), (21, ("", "", "")))
+                end = f"error: There are at least {further} further problems"
+                self.assertEqual(Ran("check", json.dumps(config)).err.splitlines()[-1], end)
+        self.assertEqual(len(self.problems(dict.fromkeys(many[:20], 1))), 20)
+
+    def test_a_problem_as_data(self) -> None:
+        for config, *setting in (
+            ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "x"),
+            ({"sesion_config": {"a": 1}}, "sesion_config", "", "", {"a": 1}),
+            ({"provider_options": {"": 5}}, "provider_options", "", "", {"": 5}),
+            ({"provider_options": {CUDA: 5}}, "provider_options", CUDA, "", 5),
+            ({"provider_options": {"x": {"y": 1}}}, "provider_options", "x", "", {"y": 1}),
+            ({"provider_options": {CUDA: {"y": 1}}}, "provider_options", CUDA, "y", 1),
+            ({"extensions": ["no.so"]}, "extensions", "", "no.so", None),
+            ({"permit": 5}, "permit", "", "", 5),
+            ({"permit": {"session_config": {"x": True}}}, "permit", "", "", None),
+        ):
+            with self.subTest(config):
+                (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
+                reason = problem.pop("reason")
+                self.assertTrue(reason)
+                self.assertIn(reason, problem.pop("message"))
+                self.assertEqual(
+                    problem,
+                    dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)),
+                )
+
+    def test_a_message_of_a_library_is_one_line(self) -> None:
+        with mock.patch.object(extensions, "check", return_value=["a\nb"]):
+            (problem,) = json.loads(Ran("check", '{"extensions": ["x"]}', "--json").out)["problems"]
+        self.assertEqual((problem["message"], problem["reason"]), ("a b", "a\nb"))
+
+    def test_an_error_as_data(self) -> None:
+        mistake = MistakeError("m")
+        mistake.__cause__ = refusal = NotPermittedError("r", keyword="run_config", provider="", key="k", reason="why")
+        refusal.__cause__ = ValueError()
+        refused = {"message": "m", "keyword": "run_config", "key": "k", "reason": "why"}
+        for error, specified, expected in (
+            ("a\nb", None, {"message": "a b"}),
+            (ValueError(), None, {"message": "ValueError"}),
+            (mistake, None, refused),
+            (mistake, {"run_config": None}, refused),
+            (mistake, {"run_config": {"k": 1}}, refused | {"value": 1}),
+        ):
+            empty = {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
+            self.assertEqual(configurations.problem(error, specified), empty | expected)
+
+    def test_the_settings_of_callers(self) -> None:
+        permit = {
+            "session_options": {"intra_op_num_threads": [1, 2], "logid": True},
+            "session_config": {SPINNING: [0]},
+            "provider_options": {ABSENT: {"enable_cann_graph": [True]}},
+        }
+        for config, omitted in (
+            (
+                {
+                    "session_options": {"intra_op_num_threads": 2},
+                    "session_config": {SPINNING: 0},
+                },
+                ("enable_cann_graph",),
+            ),
+            (
+                {"provider_options": {ABSENT: {"enable_cann_graph": 1}}},
+                ("intra_op_num_threads", SPINNING),
+            ),
+        ):
+            ran = Ran("check", json.dumps(config | {"permit": permit}), "--json")
+            self.assertEqual((ran.status, json.loads(ran.out)["permit"]), (0, permit))
+            self.assertEqual(len(ran.err.splitlines()), len(omitted), ran.err)
+            for line, name in zip(ran.err.splitlines(), omitted, strict=True):
+                self.assertIn(name, line)
+        self.assertIsNone(json.loads(self.show("check", "{}", "--json"))["permit"])
+        broken = {
+            "session_config": {"x": True},
+            "session_options": {"y": [1]},
+            "provider_options": {"z": {"a": [1]}},
+        }
+        self.assertEqual(
+            self.problems({"permit": broken, "run_config": {"b": 1}})[:3],
+            [("permit", "", "")] * 3,
+        )
+        self.assertEqual(
+            self.problems({"permit": {"session_config": {SPINNING: 1}}}),
+            [("permit", "", "")],
+        )
+
+    def test_too_many_entries(self) -> None:
+        many = {"session_config": dict.fromkeys(map(str, range(257)))}
+        self.assertEqual(self.problems(many), [("session_config", "", "")])
+
+    def test_text_that_is_not_a_configuration(self) -> None:
+        for given in (
+            "{",
+            "[" * 100_000,
+            "no-such-file.json",
+            "n" * 5000,
+            self.folder,
+            self.put("broken.json", "[1,\n2"),
+        ):
+            with self.subTest(str(given)[:60]):
+                error = self.mistake("check", given)
+                self.assertLess(len(error), 500)
+                self.assertEqual(error.startswith("error: the configuration: "), str(given)[0] in "{[")
+                self.assertEqual(self.problems(given), [("", "", "")])
+
+    def test_the_environment_does_not_count(self) -> None:
+        for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):
+            with mock.patch.dict(os.environ, {VARIABLE: value}):
+                self.show("check", "{}")
+                self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
+
+    def test_libraries_are_not_imported(self) -> None:
+        (self.folder / "pack").mkdir()
+        for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
+            self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
+        with mock.patch.object(sys, "path", [str(self.folder), *sys.path]):
+            for keyword in LIBRARIES:
+                for name in ("here_only", "pack.inner", "this"):
+                    with self.subTest(name, keyword=keyword):
+                        self.show("check", json.dumps({keyword: [name]}))
+                        self.assertFalse({name, "pack"} & sys.modules.keys())
+                problems = [(keyword, "", "no_such_package"), (keyword, "", "no.so")]
+                self.assertEqual(self.problems({keyword: ["no_such_package", "no.so"]}), problems)
+
+    def test_warnings(self) -> None:
+        for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
+            with self.subTest(action), warnings.catch_warnings(action=action):
+                ran = Ran("check", '{"run_config": {"gpu_graph_id": 3}}', "--json")
+                self.assertRegex(ran.err, r"\Awarning: [^\n]*gpu_graph_id[^\n]*\n\Z")
+                self.assertEqual(json.loads(ran.out)["warnings"], [ran.err[len("warning: ") : -1]])
+
+    def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
+        given = json.dumps({"run_config": {"a": 1}, "extensions": ["a"], "permit": {}})
+        for before, keywords, settings in (
+            ({}, KEYWORDS, {"extensions": ["b"]}),
+            ({VARIABLE: ""}, (), {"extensions": ["b"]}),
+            (
+                {VARIABLE: given},
+                KEYWORDS,
+                {"run_config": {"a": 1}, "extensions": ["a", "b"]},
+            ),
+            ({VARIABLE: given}, (), {"extensions": ["a", "b"]}),
+        ):
+            with self.subTest(before), mock.patch.dict(os.environ, before):
+                with (
+                    self.assertRaises(ZeroDivisionError),
+                    configurations.environment({"extensions": ["b"]}, keywords),
+                ):
+                    self.assertEqual(json.loads(os.environ[VARIABLE]), {"plugins": [], **settings})
+                    raise ZeroDivisionError
+                self.assertEqual(os.environ[VARIABLE], before.get(VARIABLE, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,186 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``options`` command: permitted and refused options."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import unittest
+from types import SimpleNamespace
+
+from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest, page_of
+from helpers.processes import UNKNOWN, process_with
+
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.value_kinds import Flag
+from onnxruntime.backend.command_line import options
+
+SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
+PROVIDERS = refusals.provider_tables()
+
+
+class OptionsTest(CommandTest):
+    def names(self, *arguments: str) -> list[str]:
+        found = json.loads(self.show("options", *arguments, "--json"))
+        return [entry["name"] for table in found["tables"] for entry in table["entries"]]
+
+    def test_scopes_in_other_words(self) -> None:
+        """The names of keyword arguments are scopes; an unknown scope gets the command that searches for it."""
+        self.assertIn("intra_op_num_threads", self.show("options", "session_options"))
+        self.assertIn("session_config: permitted\n", self.show("options", "session_config"))
+        self.assertEqual(self.show("options", "run_config"), self.show("options", "run"))
+        self.assertIn("--search spinning", self.mistake("options", "spinning"))
+
+    def test_json(self) -> None:
+        found = json.loads(self.show("options", "session", "--search", "spinning", "--json"))
+        self.assertEqual(found["tables"][0]["title"], "session_config")
+        (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
+        rule = SESSION_CONFIG[SPINNING]
+        expected = {
+            "name": SPINNING,
+            "permitted": True,
+            "effect": rule.effect,
+            "accepts": rule.kind.accepts,
+        }
+        self.assertEqual(
+            entry,
+            expected | {"default": rule.default, "requires": options.conditions(rule)},
+        )
+        found = json.loads(self.show("options", "session", "--refused", "--search", WRITES, "--json"))
+        table = found.pop("tables")[0]
+        self.assertEqual(found, {"scope": "session", "search": WRITES, "listed": "refused"})
+        refused = SESSION_CONFIG[WRITES]
+        expected = {
+            "name": WRITES,
+            "permitted": False,
+            "hazard": refused.hazard,
+            "reason": refused.reason,
+        }
+        self.assertEqual(
+            table,
+            {"title": "session_config", "provider": "", "entries": [expected], "others": 0},
+        )
+
+    def test_layout(self) -> None:
+        rule = {
+            "name": "a",
+            "permitted": True,
+            "effect": "E.",
+            "accepts": "0 or 1",
+            "default": "",
+            "requires": [],
+        }
+        entries = [rule, rule | {"name": "b", "default": "1", "requires": ["x", "y"]}]
+        tables = [{"title": "t", "provider": "P", "entries": entries, "others": 3}]
+        tables += [{"title": "u", "provider": "", "entries": entries[:1], "others": 4}]
+        tables += [{"title": "v", "provider": "", "entries": [], "others": 5}]
+        result = {"scope": "s", "search": "", "listed": "permitted", "tables": tables}
+        first = ["  a", "      E.", "      0 or 1 (default: empty)"]
+        second = ["  b", "      E.", "      0 or 1 (default: 1)", "      requires x; and y"]
+        page = [
+            "provider_options of t: permitted",
+            *first,
+            *second,
+            "",
+            "u: permitted",
+            *first,
+            "",
+        ]
+        self.assertEqual(page_of(options, result), [*page, "Other matches: 12 refused (use --refused)"])
+        self.assertEqual(page_of(options, result | {"scope": None, "search": "z"})[:-1], page)
+        result |= {"tables": tables[2:], "listed": "refused"}
+        others = "Other matches: 5 permitted (without --refused)"
+        self.assertEqual(page_of(options, result), ["No refused option.", others])
+        self.assertEqual(
+            page_of(options, result | {"search": "z"}),
+            ["No refused option matches 'z'.", others],
+        )
+        self.assertEqual(
+            page_of(options, result | {"search": "z", "tables": []}),
+            ["No refused option matches 'z'."],
+        )
+        overview = page_of(options, {"scope": None, "search": "", "listed": "permitted", "tables": tables})
+        table = [
+            "   permitted  refused",
+            "t          2        3",
+            "u          1        4",
+            "v          0        5",
+        ]
+        self.assertEqual(overview[:5], [*table, ""])
+        self.assertEqual(
+            overview[5].partition(":")[0],
+            "To list the options of a table, add its scope, such as",
+        )
+
+    def test_every_entry_of_every_scope(self) -> None:
+        """An EP's scope also has the refusals that all EPs share."""
+        of_session = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        session = [
+            ("session_config", "", SESSION_CONFIG),
+            ("keyword arguments of prepare", "", of_session),
+        ]
+        of_run = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
+        run = [("run_config", "", run_config.RUN_CONFIG | refusals.RUN_CONFIG)]
+        run += [("keyword arguments of run", "", of_run)]
+        eps = [(f"{name} ({kind})", name, rules) for name, kinds in PROVIDERS.items() for kind, rules in kinds.items()]
+        scopes = {None: session + run + eps, "session": session, "run": run}
+        for title, ep, rules in eps:
+            scopes.setdefault(ep, []).append((title, ep, refusals.EVERY_PROVIDER | rules))
+        for (scope, tables), flags in itertools.product(scopes.items(), ([], ["--refused"])):
+            words = ["options", *filter(None, [scope]), *flags]
+            self.show(*words)  # checks the layout of all texts
+            found = json.loads(self.show(*words, "--json"))["tables"]
+            for table, (title, ep, rules) in zip(found, tables, strict=True):
+                with self.subTest(words, title=title):
+                    names = [name for name, rule in sorted(rules.items()) if (type(rule) is Rule) is not bool(flags)]
+                    self.assertEqual([entry["name"] for entry in table.pop("entries")], names)
+                    self.assertEqual(
+                        table,
+                        {"title": title, "provider": ep, "others": len(rules) - len(names)},
+                    )
+
+    def test_names_of_an_ep(self) -> None:
+        expected = self.show("options", "CUDAExecutionProvider")
+        for name in ("CUDA", "cuda", "cudaexecutionprovider"):
+            self.assertEqual(self.show("options", name), expected)
+        for name in ("CDUA", "x", "\x1b[2J"):
+            self.assertIn(ascii(name), self.mistake("options", name))
+
+    def test_a_plugin_ep_without_a_table(self) -> None:
+        with process_with(plugins=(UNKNOWN,)):
+            tables = json.loads(self.show("options", "unheardof", "--json"))["tables"]
+        self.assertEqual(tables, [{"title": UNKNOWN, "provider": UNKNOWN, "entries": [], "others": 0}])
+
+    def test_releases(self) -> None:
+        rule = Rule(Flag(), "", "")
+        self.assertEqual(options.conditions(rule), [])
+        later = rule._replace(since=(1, 25), until=(1, 27))
+        self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
+        needs = (
+            SimpleNamespace(what="x", only_warns=False),
+            SimpleNamespace(what="y", only_warns=True),
+        )
+        self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
+
+    def test_search(self) -> None:
+        self.assertIn(SPINNING, self.names("--search", "SPINNING"))
+        self.assertIn(SPINNING, self.names("--search", SESSION_CONFIG[SPINNING].effect.upper()))
+        self.assertIn(
+            WRITES,
+            self.names("--refused", "--search", SESSION_CONFIG[WRITES].reason.upper()),
+        )
+        self.assertNotIn(PREPACKING, self.names("--search", "SPINNING"))
+        self.assertIn(
+            "Other matches: 1 refused",
+            self.show("options", "session", "--search", "memory_stats"),
+        )
+        self.assertIn("'\\xe9'", self.show("options", "--search", "é"))
+
+
+if __name__ == "__main__":
+    unittest.main()

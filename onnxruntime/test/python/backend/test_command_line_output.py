@@ -1,0 +1,90 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The layout of text: widths, paragraphs, tables, and characters that act on a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import unittest
+from unittest import mock
+
+from helpers.command_line import Ran
+
+from onnxruntime.backend.command_line import main, output
+
+
+class TextTest(unittest.TestCase):
+    def test_the_width(self) -> None:
+        terminal = mock.patch.object(os, "get_terminal_size", lambda _: os.terminal_size((101, 24)))
+        with terminal:
+            for columns, width in (
+                ("81", 80),
+                ("22", 21),
+                ("21", 20),
+                ("5", 20),
+                ("", 100),
+            ):
+                with (
+                    mock.patch.dict(os.environ, {"COLUMNS": columns}),
+                    mock.patch.object(main, "Page") as page,
+                ):
+                    Ran("check", "{}")
+                    page.assert_called_once_with(width)
+
+    def test_characters_that_act_on_a_terminal(self) -> None:
+        self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
+        self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
+
+    def test_open_streams(self) -> None:
+        out, err = mock.Mock(io.TextIOWrapper), mock.Mock(io.TextIOWrapper)
+        with mock.patch.multiple(sys, stdout=out, stderr=err):
+            output.replace_closed()
+            for stream in (sys.stdout, sys.stderr):
+                stream.reconfigure.assert_called_once_with(errors="backslashreplace")
+
+    def test_closed_streams(self) -> None:
+        with mock.patch.multiple(sys, stdin=None, stdout=None, stderr=None):
+            output.replace_closed()
+            self.assertEqual(sys.stdin.read(), "")
+            for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")):
+                self.assertEqual((stream.name, stream.mode, stream.encoding), (os.devnull, mode, "utf-8"))
+                stream.close()
+
+    def test_a_page(self) -> None:
+        page = output.Page(20)
+        page.add("one two three four five", 4, "1")
+        page.add("x" * 30)
+        page.add("one two three four-five")
+        page.add()
+        page.rows("key\a", ["a", "b"], 6)
+        page.rows("", ["one two three four"], 6)
+        page.add("one two three four five", 2, wrap=False)
+        page.add("a b", label="c")
+        page.table([("", "left", "r"), ("second\x1b", "1", "22")])
+        self.assertEqual(
+            str(page).splitlines(),
+            [
+                "1   one two three",
+                "    four five",
+                "x" * 30,
+                "one two three",
+                "  four-five",
+                "",
+                "key\\x07a",
+                "      b",
+                "      one two three",
+                "      four",
+                "  one two three four five",
+                "ca b",
+                "         left   r",
+                "second\\x1b     1  22",
+            ],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,625 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``run`` command: configurations, and the report of the applied settings."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import json
+import os
+import unittest
+from unittest import mock
+
+import numpy as np
+from helpers.command_line import (
+    ABSENT,
+    CPU,
+    PREPACKING,
+    SHRINKING,
+    SPINNING,
+    VARIABLE,
+    WRITES,
+    CommandTest,
+    Ran,
+    execute_here,
+    page_of,
+)
+from helpers.models import parsed, three_inputs, two_nodes
+from helpers.observable_models import CONTRADICTORY
+from helpers.processes import process_with
+
+import onnxruntime
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.command_line import info, run
+from onnxruntime.backend.keywords import FROM_ENVIRONMENT
+
+RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
+
+
+class ReportTest(CommandTest):
+    def test_the_result_and_its_page(self) -> None:
+        words = [
+            "--provider-option",
+            "cpu",
+            "--session-config",
+            f"{PREPACKING}=1",
+            "--device",
+            "CPU",
+        ]
+        words += [
+            "--run-config",
+            "memory.enable_memory_arena_shrinkage=cpu:0",
+            "--session-option",
+            "logid=x",
+        ]
+        with process_with():
+            result = self.run_json(self.path, *words, "--compare")
+        (one,) = result["configurations"]
+        latency = one.pop("latency_ms")
+        self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
+        self.assertEqual(latency, {"runs": 2, "warm_up": 3, "ratio_to_first": 1.0})
+        same = {"within": True, "absolute": 0.0, "relative": 0.0, "note": "", "beyond": 0.0}
+        same |= {"index": None, "value": None, "reference": None}
+        expected = {
+            "configuration": "{}",
+            "error": None,
+            "providers": [{"name": CPU, "kind": "built-in"}],
+            "provider_options": {CPU: {}},
+            "unconfirmed": {},
+            "session_options": {"logid": "x"},
+            "session_config": {PREPACKING: "1"},
+            "run_config": SHRINKING,
+            "extensions": [],
+            "warnings": [],
+            "nodes": {CPU: 2},
+            "operators_on_cpu": {},
+            "runs_alone": None,
+            "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
+        }
+        self.assertEqual(one, expected)
+        inputs, tolerance = (
+            [{"name": "X", "type": "float32", "shape": [2, 3]}],
+            {"relative": 1e-3, "absolute": 1e-5},
+        )
+        rest = {
+            "model": str(self.path),
+            "inputs": inputs,
+            "tolerance": tolerance,
+            "interrupted": False,
+        }
+        rest |= {
+            "onnxruntime": onnxruntime.__version__,
+            "backend": onnxruntime.backend.__version__,
+        }
+        self.assertEqual(result, rest | {"configurations": [one]})
+
+        result |= {
+            "model": "m.onnx",
+            "inputs": [*inputs, {"name": "i", "type": "int64", "shape": []}],
+        }
+        other = same | {
+            "within": False,
+            "absolute": None,
+            "relative": None,
+            "note": "other items",
+        }
+        differs = [{"name": "Z", "type": "list", "shape": None, "difference": other}]
+        same |= {
+            "absolute": 1e-6,
+            "relative": 0.25,
+            "beyond": 0.125,
+            "index": [0, "a"],
+            "value": 1.5,
+            "reference": "inf",
+        }
+        matches = [{"name": "Y", "type": "float32", "shape": [2], "difference": same}]
+        latency = {
+            "p50": 1.2345,
+            "p90": 2,
+            "p99": 345.67,
+            "runs": 1,
+            "warm_up": 3,
+            "ratio_to_first": 1.0,
+        }
+        one |= {
+            "providers": [{"name": "A", "kind": "plugin"}, *expected["providers"]],
+            "provider_options": {"A": {"a": "1", "b": "2"}},
+            "unconfirmed": {"A": {"a": "1", "b": "2"}},
+            "extensions": ["f", "g"],
+            "nodes": {"A": 0, "B": 0, CPU: 2, AZURE: 0},
+            "operators_on_cpu": {
+                "Conv": 20,
+                "com.microsoft:Gelu": 3,
+                "A": 1,
+                "B": 1,
+                "C": 1,
+                "D": 1,
+            },
+            "outputs": matches + differs,
+            "latency_ms": latency,
+        }
+        indent = " " * 18
+        start = [
+            "model             m.onnx",
+            "input             X: float32[2, 3]",
+            f"{indent}i: int64",
+        ]
+        applied = [
+            f"providers         A (plugin), {CPU} (built-in)",
+            "provider_options  A.a = 1",
+            f"{indent}A.b = 2",
+            "unconfirmed       A: a, b (not reported, or without effect in this session)",
+            "session_options   logid = x",
+            f"session_config    {PREPACKING} = 1",
+            "run_config        memory.enable_memory_arena_shrinkage = cpu:0",
+            "extensions        f",
+            f"{indent}g",
+            f"nodes             0 on A, 2 on {CPU}",
+            "on the CPU EP     Conv 20, com.microsoft:Gelu 3, A 1, B 1, C 1, and 1 other",
+            f"{indent}operator",
+            "output            Y: float32[2]",
+            f"{indent}matches the CPU EP (max absolute difference 1e-06, max",
+            f"{indent}relative difference 0.25)",
+            f"{indent}largest difference at [0, 'a']: 1.5, reference 'inf'; 12.5 %",
+            f"{indent}of the elements beyond the tolerance",
+            "output            Z: list",
+            f"{indent}DIFFERS from the CPU EP (other items)",
+        ]
+        for runs, shown in ((1, "1 run"), (2, "2 runs")):
+            one["latency_ms"] = latency | {"runs": runs}
+            figures = f"latency           p50 1.23, p90 2, p99 346 ms ({shown}, after 3 warm-up runs)"
+            self.assertEqual(
+                page_of(run, result | {"configurations": [one]}),
+                [*start, *applied, figures],
+            )
+        failed = {"configuration": "second.json", "error": {"message": "e"}}
+        unmeasured = one | {"latency_ms": None, "outputs": []}
+        fast, without_ratio = (
+            one | {"latency_ms": latency | {"ratio_to_first": ratio}, "outputs": matches} for ratio in (0.126, None)
+        )
+        result["configurations"] = [one, failed, unmeasured, fast, without_ratio]
+        page = [
+            *start,
+            "",
+            "1   {}",
+            *applied,
+            "",
+            "2   second.json",
+            "error             e",
+            "",
+            "3   {}",
+        ]
+        self.assertEqual(page_of(run, result)[: len(page)], page)
+        table = [
+            "",
+            "   p50 ms  p90 ms  p99 ms  ratio  outputs",
+            "1    1.23       2     346   1.00   DIFFER",
+            "2  failed       -       -      -        -",
+            "3       -       -       -      -        -",
+            "4    1.23       2     346   0.13    match",
+            "5    1.23       2     346      -    match",
+        ]
+        self.assertEqual(page_of(run, result)[-7:], table)
+        result["tolerance"] = None
+        self.assertEqual(page_of(run, result)[-7:], [line[:33].rstrip() for line in table])
+
+    def test_runs_and_their_latency(self) -> None:
+        clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
+        call = mock.patch.object(
+            OnnxRuntimeBackendRep,
+            "run",
+            autospec=True,
+            side_effect=OnnxRuntimeBackendRep.run,
+        )
+        for flags, seconds, runs in (
+            (["--repeat", "2"], 0.0, 2),
+            ([], 0.0, 10),
+            ([], 9999.0, 1000),
+            # For each run of a configuration two calls, and one for each round.
+            (["--config", "{}", "--config", "{}"], 28.5, 14),
+        ):
+            with (
+                self.subTest(runs),
+                clock,
+                call as calls,
+                mock.patch.object(run, "_SECONDS", seconds),
+            ):
+                found = json.loads(self.show("run", self.path, *flags, "--json"))["configurations"]
+                self.assertEqual(calls.call_count, len(found) * (3 + runs))
+                figures = {
+                    "p50": 1000.0,
+                    "p90": 1000.0,
+                    "p99": 1000.0,
+                    "ratio_to_first": 1.0,
+                }
+                for one in found:
+                    self.assertEqual(one["latency_ms"], figures | {"runs": runs, "warm_up": 3})
+
+    def test_a_session_without_runs(self) -> None:
+        path = self.put("open.onnx", two_nodes((None, 3)))
+        shown = self.show("run", path, "--provider-option", "CPU", "--repeat", "0", "--json")
+        found = json.loads(shown)["configurations"][0]
+        self.assertEqual((found["latency_ms"], found["outputs"]), (None, []))
+        self.assertEqual(sum(found["nodes"].values()), 2)
+        self.assertNotIn("latency", self.show("run", path, "--repeat", "0"))
+
+
+class ConfigurationTest(CommandTest):
+    def test_session_options_and_sizes(self) -> None:
+        path = self.put("open.onnx", two_nodes(("N", 3)))
+        config = {
+            "session_options": {"intra_op_num_threads": 2},
+            "free_dimension_overrides": {"N": 4},
+        }
+        self.assertEqual(
+            self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"],
+            [4, 3],
+        )
+        parallel = [
+            "--session-option",
+            "execution_mode=ORT_PARALLEL",
+            "--provider-option",
+            "CPU",
+        ]
+        found = self.run_one(path, "--free-dimension", "N=2", *parallel)
+        self.assertEqual(found["outputs"][0]["shape"], [2, 3])
+        self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
+            out = self.show("run", path, "--session-option", "use_deterministic_compute=1")
+        rows = f"\nsession_options   use_deterministic_compute = True\n{' ' * 18}intra_op_num_threads = 2\n"
+        self.assertIn(rows, out)
+
+    def test_options_override_config_and_both_the_environment(self) -> None:
+        config = {
+            "provider_options": {CPU: {}},
+            "session_config": {SPINNING: 0, PREPACKING: 1},
+        }
+        environment = {"session_config": {SPINNING: 1}, "run_config": SHRINKING}
+        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
+            found = self.run_one(
+                self.path,
+                "--config",
+                json.dumps(config),
+                "--session-config",
+                f"{PREPACKING}=false",
+            )
+        self.assertEqual([one["name"] for one in found["providers"]], [CPU])
+        self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
+        self.assertEqual(found["run_config"], SHRINKING)
+
+    def test_a_setting_without_effect(self) -> None:
+        found = self.run_one(self.path, "--run-config", "gpu_graph_id=3", warns="gpu_graph_id")
+        self.assertEqual(found["run_config"], {"gpu_graph_id": "3"})
+        (warning,) = found["warnings"]
+        self.assertIn("gpu_graph_id", warning)
+
+    def test_a_record_of_nodes_that_the_caller_specifies(self) -> None:
+        found = self.run_one(self.path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
+        self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
+
+    def test_a_release_that_records_no_nodes(self) -> None:
+        recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
+        for owner, config in (
+            (recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}),
+            (object, {}),
+        ):
+            session = mock.patch.object(onnxruntime, "InferenceSession", owner)
+            with session, mock.patch.object(run.backend, "prepare") as prepare:
+                prepare.return_value.providers = ()
+                run.prepare(self.path, {"run_config": {}, "extensions": []})
+            prepare.assert_called_once_with(self.path, None, run_config={}, **config)
+
+    def test_options_of_eps_add_to_those_of_config(self) -> None:
+        cuda, openvino = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
+        words = [
+            "CUDA.device_id=1",
+            "cuda.a=True",
+            "CUDA.b=FALSE",
+            "CUDA.c=d=e",
+            "CUDA.f=",
+            "CUDA.arena.max_mem=1.5",
+        ]
+        words += [
+            "CPU",
+            f"{openvino}.AUTO.x=1",
+            f"{openvino}.AUTO",
+            "OpenVINO.AUTO=1",
+            "No.such.x=1",
+        ]
+        with mock.patch.object(run.backend, "prepare", side_effect=RuntimeError) as prepare:
+            Ran(
+                *(
+                    "run",
+                    self.path,
+                    "--config",
+                    json.dumps({"provider_options": {cuda: {"use_tf32": 0}}}),
+                ),
+                *(f"--provider-option={word}" for word in words),
+            )
+        expected = {
+            cuda: {
+                "use_tf32": 0,
+                "device_id": "1",
+                "a": True,
+                "b": False,
+                "c": "d=e",
+                "f": "",
+                "arena.max_mem": "1.5",
+            },
+            CPU: {},
+            f"{openvino}.AUTO": {"x": "1"},
+            openvino: {"AUTO": "1"},
+            "No": {"such.x": "1"},
+        }
+        self.assertEqual(prepare.call_args.kwargs["provider_options"], expected)
+
+    def run_configs(self, *configs: dict) -> list[dict]:
+        """Execute ``run`` with configurations of which one fails, and return their parts of the result."""
+        words = [word for config in configs for word in ("--config", json.dumps(config))]
+        ran = Ran("run", self.path, *words, "--compare", "--repeat", "1", "--json")
+        self.assertEqual((ran.status, ran.err), (1, ""))
+        return json.loads(ran.out)["configurations"]
+
+    def test_several_configurations(self) -> None:
+        refused, absent = (
+            {"session_config": {WRITES: "x"}},
+            {"provider_options": {ABSENT: {}}},
+        )
+        first, second, *failed = self.run_configs({}, {"session_config": {SPINNING: 0}}, refused, absent)
+        self.assertEqual((first["error"], second["error"]), (None, None))
+        self.assertGreater(second["latency_ms"]["ratio_to_first"], 0)
+        for errors in (failed, self.run_configs(refused, absent)):
+            found = [tuple(map(one["error"].get, ("keyword", "provider", "value"))) for one in errors]
+            self.assertEqual(found, [("session_config", "", "x"), ("provider_options", ABSENT, {})])
+
+    def test_a_configuration_whose_runs_fail(self) -> None:
+        right = OnnxRuntimeBackendRep.run
+
+        def run_without_config(rep: OnnxRuntimeBackendRep, feeds: list) -> list:
+            if rep.run_config:
+                raise RuntimeError("e")
+            return right(rep, feeds)
+
+        with mock.patch.object(OnnxRuntimeBackendRep, "run", run_without_config):
+            failed, other = self.run_configs({"run_config": SHRINKING}, {})
+        self.assertEqual(failed["error"]["message"], "e")
+        self.assertTrue(other["outputs"][0]["difference"]["within"])
+        self.assertIsNone(other["latency_ms"]["ratio_to_first"])
+
+    def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:
+        for configs in (
+            ({}, {"extensions": ["nope_pkg"]}),
+            ({"extensions": ["nope_pkg"]}, {}),
+        ):
+            found = self.run_configs(*configs)
+            self.assertEqual([bool(one["error"]) for one in found], [*map(bool, configs)])
+            self.assertEqual(os.environ.get(VARIABLE, ""), "")
+
+    def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
+        with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
+            found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")
+            self.assertEqual(
+                (found["session_config"], found["session_options"]),
+                ({PREPACKING: "1"}, {"logid": "a"}),
+            )
+            self.show("inspect", self.path)
+        self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
+
+    def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self) -> None:
+        with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"x": "1"}}'}):
+            self.assertIn(
+                FROM_ENVIRONMENT,
+                self.mistake("run", self.path, "--extension", "no_such_package"),
+            )
+
+    @mock.patch.object(info, "in_child", execute_here)
+    def test_extensions(self) -> None:
+        for arguments in (
+            ["--extension", "no_such_package"],
+            ["--config", '{"extensions": ["no_such_package"]}'],
+        ):
+            mistake = self.mistake("run", self.path, *arguments)
+            self.assertIn("'no_such_package'", mistake)
+            if arguments[0] == "--extension":
+                self.assertNotIn(VARIABLE, mistake)
+        library = self.put("relative.so", "")
+        with contextlib.chdir(self.folder):
+            self.assertIn(
+                os.path.realpath(library),
+                self.mistake("run", self.path, "--extension", library.name),
+            )
+        if importlib.util.find_spec("onnxruntime_extensions") is None:
+            self.skipTest("requires onnxruntime-extensions (no wheel for Python 3.14)")
+        upper = "(string[2] X) => (string[2] Y) { Y = ai.onnx.contrib.StringUpper (X) }"
+        path = self.put("upper.onnx", parsed(upper, "ai.onnx.contrib"))
+        self.assertIn("--extension", self.mistake("run", path))
+        found = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
+        self.assertEqual(found["extensions"], ["onnxruntime_extensions"])
+        self.assertTrue(found["outputs"][0]["difference"]["within"])
+        environment = mock.patch.dict(os.environ, {VARIABLE: '{"extensions": ["onnxruntime_extensions"]}'})
+        with environment:
+            self.assertIn(
+                "\nextensions        onnxruntime_extensions\n",
+                self.show("run", path, "--repeat", "1"),
+            )
+            self.show("inspect", path)
+        self.show("inspect", path, "--extension", "onnxruntime_extensions")
+
+
+class MistakeTest(CommandTest):
+    def test_mistakes(self) -> None:
+        np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+        np.save(self.folder / "double.npy", np.zeros((2, 3)))
+        np.savez(self.folder / "several", a=np.zeros(3))
+        (self.folder / "several.npz").rename(self.folder / "several.npy")
+        named = self.put("named.onnx", two_nodes(("N", 3)))
+        for arguments, why in (
+            (["no-such.onnx"], "no-such.onnx"),
+            ([self.folder], "is a folder"),
+            ([self.put("text.onnx", "no model")], "text.onnx"),
+            ([self.put("empty.onnx", "")], "is empty"),
+            (
+                [
+                    self.put("contradictory.onnx", CONTRADICTORY),
+                    "--provider-option",
+                    "CPU",
+                    "--input",
+                    "x=[1]",
+                ],
+                "x",
+            ),
+            ([self.path, "--device", "CDUA"], "CDUA"),
+            ([self.path, "--repeat", "-1"], "--repeat -1"),
+            ([self.path, "--repeat", "1000001"], "--repeat 1000001"),
+            ([self.path, "--provider-option", "NoSuch"], "NoSuch"),
+            ([self.path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
+            ([self.path, "--provider-option", "NvTensorRTRTX"], "use --plugin PACKAGE"),
+            (
+                [self.path, "--provider-option", "CPU.x"],
+                "value 'CPU.x'. Expected EP.OPTION=VALUE\n",
+            ),
+            (
+                [self.path, "--provider-option", "CPU.x=1"],
+                f"provider_options['{CPU}']['x']",
+            ),
+            (
+                [self.path, "--provider-option", ".x=1"],
+                "--provider-option: invalid value '.x=1'. Expected EP.",
+            ),
+            (
+                [self.path, "--session-config", "x"],
+                "--session-config: invalid value 'x'. Expected KEY=VALUE\n",
+            ),
+            (
+                [self.path, "--session-config", ""],
+                "--session-config: invalid value ''. Expected KEY=VALUE\n",
+            ),
+            (
+                [self.path, "--run-config", "=x"],
+                "--run-config: invalid value '=x'. Expected KEY=VALUE\n",
+            ),
+            (
+                [self.path, "--session-option", "x"],
+                "--session-option: invalid value 'x'. Expected NAME=VALUE\n",
+            ),
+            ([self.path, "--session-option", "x=1"], "session_options['x']"),
+            ([named, "--free-dimension", "M=1"], "'N'"),
+            (
+                [self.path, "--free-dimension", "x"],
+                "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n",
+            ),
+            ([self.path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
+            ([self.path, "--config", "{]"], "JSON"),
+            ([self.path, "--config", '{"x": {}}'], "'x'"),
+            (
+                [self.path, "--save", self.folder / "none" / "y.npz", "--repeat", "1"],
+                "y.npz",
+            ),
+            ([self.path, "--save", "y.npz", "--repeat", "0"], "--save requires outputs"),
+            ([self.path, "--html", self.folder / "none" / "y.html"], "y.html"),
+            ([self.path, "--rtol", "1e-2"], "--rtol has no effect without --compare"),
+            ([self.path, "--atol", "1e-5"], "--atol has no effect without --compare"),
+            ([self.path, "--shape", "Z=2x3", "--repeat", "0"], "'Z'"),
+            ([self.path, "--input", "X=no-such.npy", "--repeat", "0"], "no-such.npy"),
+            (
+                [
+                    self.put(
+                        "none.onnx",
+                        parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }"),
+                    ),
+                    "--input",
+                    "x.npy",
+                ],
+                "NAME",
+            ),
+            ([self.path, "--input", "no-such.npy"], "--input X: cannot read no-such.npy"),
+            (
+                [self.put("three.onnx", three_inputs()), "--input", "x.npy"],
+                "Expected NAME=VALUE\n",
+            ),
+            (
+                [self.path, "--input", "X"],
+                "--input: invalid value 'X'. Expected NAME=VALUE\n",
+            ),
+            ([self.path, "--input", f"X={'[' * 100_000}"], "--input X"),
+            (
+                [self.path, "--shape", "X"],
+                "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n",
+            ),
+            ([self.path, "--input", "Z=random"], "'Z'"),
+            ([self.path, "--input", "X=no-such.npy"], "no-such.npy"),
+            ([self.path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
+            ([self.path, "--input", f"X={self.folder}/several.npy"], "several.npy"),
+            ([self.path, "--input", f"X={self.put('empty.npy', '')}"], "empty.npy"),
+            ([self.path, "--input", f"X={self.folder}/double.npy"], "X"),
+            ([self.path, "--input", 'X={"a": 1}'], "--input X"),
+            ([self.path, "--input", "X=[[1], [2, 3]]"], "--input X"),
+            ([self.path, "--input", "X=[1,2]"], "X"),
+            ([self.path, "--shape", "X=2x"], "'2x'"),
+            ([self.path, "--shape", "X=-2x3"], "'-2x3'"),
+            ([self.path, "--shape", "X=100000000000x3"], "'100000000000x3'"),
+            ([self.path, "--shape", "X=2x4"], "X"),
+            ([self.path, "--shape", "Z=2x3"], "'Z'"),
+            ([self.path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),
+        ):
+            with self.subTest([str(argument) for argument in arguments]):
+                self.assertIn(why, self.mistake("run", *arguments))
+        self.assertFalse((self.folder / "stats").exists())
+
+    def test_json_describes_the_input_of_an_error(self) -> None:
+        np.save(self.folder / "double.npy", np.zeros((2, 3)))
+        for value, got in (
+            (f"{self.folder}/double.npy", "float64[2, 3]"),
+            ("[[1],[2,3]]", "a list of lists"),
+        ):
+            ran = Ran("run", self.path, "--input", f"X={value}", "--json")
+            found = json.loads(ran.out)
+            found = found["error"] if "error" in found else found["configurations"][0]["error"]
+            self.assertEqual((found["input"], ran.status), ("X", 1))
+            self.assertIn("float32[2, 3]", found["expected"])
+            self.assertTrue(found["got"].startswith(got), found)
+
+    @mock.patch.object(info, "in_child", execute_here)
+    def test_sequences_maps_optional_values_and_texts(self) -> None:
+        for kind, output, node, value in (
+            ("seq(float[2])", "int64", "SequenceLength (X)", "[[1, 2], [3, 4]]"),
+            (
+                "map(string, float)",
+                "float[N]",
+                'ai.onnx.ml.DictVectorizer <string_vocabulary=["a"]> (X)',
+                '{"a": 1}',
+            ),
+            (
+                "map(int64, float)",
+                "float[N]",
+                "ai.onnx.ml.CastMap (X)",
+                '{"-1": 0, "1": 1}',
+            ),
+            ("optional(float)", "bool", "OptionalHasElement (X)", "null"),
+            ("string[N]", "string[N]", "Identity (X)", '["text"]'),
+        ):
+            path = self.put(
+                "made.onnx",
+                parsed(f"({kind} X) => ({output} Y) {{ Y = {node} }}", "ai.onnx.ml"),
+            )
+            with self.subTest(kind):
+                self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
+                self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
+        sequence = self.put(
+            "sequence.onnx",
+            parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }"),
+        )
+        mistake = self.mistake("run", sequence)
+        self.assertIn("seq(float32)", mistake)
+        self.assertIn("--input X=VALUE", mistake)
+        found = json.loads(self.show("inspect", sequence, "--json"))["run"]
+        self.assertIn("seq(float32)", found["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,198 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The ``schema`` command: the JSON Schema accepts all settings that the allowlist permits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import unittest
+
+from helpers.command_line import CPU, SHRINKING, SPINNING, CommandTest
+
+import onnxruntime
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.command_line.schema import schema
+
+OPTIONS = {
+    "intra_op_num_threads": 2,
+    "graph_optimization_level": "ORT_ENABLE_BASIC",
+    "execution_mode": "ORT_PARALLEL",
+}
+HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
+
+
+@unittest.skipUnless(HAS_JSONSCHEMA, "requires the package jsonschema, which validates with the schema")
+class SchemaTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        import jsonschema  # not a requirement  # noqa: PLC0415
+
+        made = schema()
+        jsonschema.Draft202012Validator.check_schema(made)
+        cls.judge = jsonschema.Draft202012Validator(made)
+
+    def takes(self, config: object) -> bool:
+        return self.judge.is_valid(json.loads(json.dumps(config)))
+
+    def entries(self):
+        """Keyword, EP, name, and the kinds of value that it may have: of an EP in two kinds those of both."""
+        for keyword, rules in (
+            ("session_options", SESSION_ATTRIBUTES),
+            ("session_config", SESSION_CONFIG),
+            ("run_config", RUN_CONFIG),
+        ):
+            yield from ((keyword, "", name, [rule.kind]) for name, rule in rules.items())
+        for provider, kinds in PROVIDERS.items():
+            for name in {name for rules in kinds.values() for name in rules}:
+                yield (
+                    "provider_options",
+                    provider,
+                    name,
+                    [of[name].kind for of in kinds.values() if name in of],
+                )
+
+    def test_what_a_kind_takes_the_schema_takes(self) -> None:
+        samples = [
+            True,
+            False,
+            *range(-2, 20),
+            64,
+            1024,
+            4096,
+            2**20,
+            2**31,
+            2**40,
+            2**63,
+            1.5,
+            None,
+            [],
+            {},
+            "",
+        ]
+        samples += list(map(str, samples[2:27]))
+        samples += [
+            "ORT_PARALLEL",
+            "DEFAULT",
+            "FP32",
+            "FP16",
+            "EXHAUSTIVE",
+            "cpu:0",
+            "cpu:0;gpu:1",
+            "x\n",
+            "NCHW",
+            "a",
+        ]
+
+        def parses(kind: object, value: object) -> bool:
+            try:
+                kind.parse(value)
+            except ValueError:
+                return False
+            return True
+
+        judged = 0
+        for keyword, provider, name, kinds in self.entries():
+            for value in samples:
+                expected = any(parses(kind, value) for kind in kinds)
+                judged += expected
+                # Of the numbers and texts that the allowlist refuses, the schema may accept some.
+                if expected or type(value) in (bool, list, dict, type(None), float):
+                    entry = {name: value}
+                    config = {keyword: {provider: entry} if provider else entry}
+                    self.assertEqual(self.takes(config), expected, (keyword, provider, name, value))
+        self.assertGreater(judged, 500)
+
+    def test_a_family_takes_flags_and_numbers(self) -> None:
+        for value, right in (
+            (True, True),
+            ("1", True),
+            (64, True),
+            (65, False),
+            (1.5, False),
+        ):
+            config = {"session_config": {"session.intra_op.something_new": value}}
+            self.assertEqual(self.takes(config), right, value)
+
+    def test_what_no_table_has_it_refuses(self) -> None:
+        for config in (
+            {"session": {}},
+            {"session_options": {"no_such": 1}},
+            {"session_config": {"session.collect_node_memory_stats_to_file": "x"}},
+            {"session_config": [1]},
+            {"run_config": {"no.such": "1"}},
+            {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
+            {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 7}}},
+            {"provider_options": {CPU: 1}},
+            {"free_dimension_overrides": {"N": 0}},
+            {"free_dimension_overrides": {"": 1}},
+            {"extensions": "x"},
+            {"extensions": [""]},
+            {"plugins": [1]},
+            {"permit": {"x": {}}},
+            {"permit": {"run_config": True}},
+            {"free_dimension_overrides": dict.fromkeys(map(str, range(257)), 1)},
+            [],
+        ):
+            with self.subTest(config):
+                self.assertFalse(self.takes(config))
+        for config in (
+            {},
+            {
+                "session_options": OPTIONS,
+                "free_dimension_overrides": {"N": 2},
+                "extensions": ["onnxruntime_extensions"],
+                "permit": {"session_options": {"logid": True}},
+            },
+            {
+                "free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1),
+                "extensions": ["x"],
+            },
+            {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
+        ):
+            self.assertTrue(self.takes(config))
+
+
+class CommandLineTest(CommandTest):
+    def test_descriptions(self) -> None:
+        made = schema()
+        self.assertEqual(made["$schema"], "https://json-schema.org/draft/2020-12/schema")
+        for version in (onnxruntime.__version__, onnxruntime.backend.__version__):
+            self.assertIn(f" {version}", made["title"])
+        properties = made["properties"]
+        built_in, plugin = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
+        for table, description, name in (
+            (
+                properties["session_options"],
+                "Attributes of SessionOptions.",
+                "intra_op_num_threads",
+            ),
+            (properties["session_config"], "Session config entries.", SPINNING),
+            (
+                properties["run_config"],
+                "Run config entries, passed to every run.",
+                *SHRINKING,
+            ),
+            (built_in, "built-in EP", "enableInt64"),
+            (plugin, "plugin EP", "device_id"),
+        ):
+            self.assertEqual(
+                (table["description"], [*table["properties"]]),
+                (description, sorted(table["properties"])),
+            )
+            described = table["properties"][name]["description"]
+            self.assertRegex(described, r"\A[A-Z].+\. Default: [^.]+\.\Z")
+        described = properties["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
+        self.assertRegex(described, r"\. Requires .+\. Default: ")
+
+    def test_json_without_the_flag(self) -> None:
+        self.assertEqual(json.loads(self.show("schema")), schema())
+
+
+if __name__ == "__main__":
+    unittest.main()

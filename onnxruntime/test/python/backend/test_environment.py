@@ -1,0 +1,365 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the environment variable ``ORT_ONNX_BACKEND_CONFIG``."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import unittest
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import test_request as request_tests
+from helpers.models import no_session_opens, two_nodes, usable_providers
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import errors, optional_parts, request
+from onnxruntime.backend.errors import NotPermittedError
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
+PREPACKING = "session.disable_prepacking"
+SPINNING = "session.intra_op.allow_spinning"
+SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+GRAPH_ID = "gpu_graph_id"
+CLOSED, OPEN = (two_nodes((size, 3)).SerializeToString() for size in (2, "N"))  # with fixed shapes, or without
+WRITES = "session.collect_node_memory_stats_to_file"
+
+
+def environment(value: object):
+    """A context with the variable set: to text as it is, to anything else as JSON."""
+    return mock.patch.dict(os.environ, {VARIABLE: value if isinstance(value, str) else json.dumps(value)})
+
+
+def prepare(model=CLOSED, **keywords):
+    return onnxruntime.backend.prepare(model, **keywords)
+
+
+class BadInputTest(request_tests.BadInputTest):
+    """The configuration in the environment does not change the errors for arguments."""
+
+    def setUp(self) -> None:
+        configuration = {
+            "session_config": {PREPACKING: 0},
+            "run_config": {SHRINKAGE: "cpu:0"},
+        }
+        self.enterContext(environment(configuration))
+
+
+class AppliedTest(unittest.TestCase):
+    EVERYTHING = {  # noqa: RUF012
+        "provider_options": {CPU: {}},
+        "session_config": {PREPACKING: True, SPINNING: "0"},
+        "run_config": {GRAPH_ID: 3},
+        "session_options": {"logid": "mine", "execution_mode": "ORT_PARALLEL"},
+        "free_dimension_overrides": {"N": 2},
+    }
+
+    def check_everything(self) -> None:
+        rep = prepare(OPEN)
+        self.assertEqual(rep.providers, (CPU,))
+        self.assertEqual(dict(rep.node_assignment), {CPU: 2})  # recorded because EPs are named
+        self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
+        self.assertEqual(dict(rep.run_config), {GRAPH_ID: "3"})
+        self.assertEqual(dict(rep.session_options), {"logid": "mine", "execution_mode": "ORT_PARALLEL"})
+        self.assertEqual(rep.session.get_inputs()[0].shape, [2, 3])
+        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
+
+    def test_json_and_file(self) -> None:
+        with environment(self.EVERYTHING):
+            self.check_everything()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "configuration.json")
+            for encoding in ("utf-8", "utf-8-sig"):  # some editors write a byte order mark
+                path.write_text(json.dumps(self.EVERYTHING), encoding=encoding)
+                with environment(f"@{path}"):
+                    self.check_everything()
+
+    def test_the_schema_for_editors_is_ignored(self) -> None:
+        with environment({"$schema": "./schema.json", "session_config": {PREPACKING: 1}}):
+            self.assertEqual(prepare(OPEN).configuration(), {"session_config": {PREPACKING: "1"}})
+        for wrong in (
+            {"$schema": {}},
+            {"permit": {"$schema": "x"}},
+            {"session_config": {"$schema": "x"}},
+        ):
+            with (
+                self.subTest(wrong),
+                environment(wrong),
+                self.assertRaisesRegex(RuntimeError, r"\$schema"),
+            ):
+                prepare(OPEN)
+
+    def test_empty(self) -> None:
+        available = usable_providers()
+        for text, providers in (
+            ("", available),
+            ("{}", available),
+            ('{"provider_options": {}}', (CPU,)),
+        ):
+            with environment(text):
+                rep = prepare()
+            self.assertEqual(rep.providers, providers)
+            self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
+
+
+class PrecedenceTest(unittest.TestCase):
+    def test_keywords_win_key_by_key(self) -> None:
+        with environment({"session_config": {PREPACKING: 1, SPINNING: 1}, "run_config": {GRAPH_ID: 3}}):
+            rep = prepare(session_config={SPINNING: 0}, run_config={GRAPH_ID: -1, SHRINKAGE: "cpu:0"})
+        self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
+        self.assertEqual(dict(rep.run_config), {GRAPH_ID: "-1", SHRINKAGE: "cpu:0"})
+        with environment({"session_options": {"logid": "a", "log_severity_level": 3}}):
+            for keywords, wins in (
+                ({}, "a"),
+                ({"session_options": {"logid": "b"}}, "b"),
+                ({"session_options": {"logid": "b"}, "logid": "c"}, "c"),
+            ):
+                self.assertEqual(
+                    prepare(**keywords).session_options,
+                    {"logid": wins, "log_severity_level": 3},
+                )
+        with environment({"free_dimension_overrides": {"N": 3}}):
+            rep = prepare(OPEN, free_dimension_overrides={"N": 4})
+            self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
+
+    def test_settings_that_the_caller_specifies_too(self) -> None:
+        ep = {"provider_options": {"NoSuchExecutionProvider": {}}}
+        ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
+        for config, keywords in ((ep, ep), (ours, theirs)):
+            with (
+                environment(config),
+                no_session_opens(),
+                self.assertRaises(NotPermittedError) as refused,
+            ):
+                prepare(**keywords)
+            self.assertNotIn(VARIABLE, str(refused.exception))
+
+    def test_a_warning_about_an_attribute_of_the_caller(self) -> None:
+        config = {"session_options": {"inter_op_num_threads": 3}}
+        for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
+            with (
+                environment(config),
+                self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"),
+            ):
+                (warning,) = prepare(**keywords).warnings
+            self.assertEqual(VARIABLE in warning, of_environment)
+        with (
+            environment({"session_config": {PREPACKING: 1}}),
+            self.assertWarnsRegex(RuntimeWarning, GRAPH_ID),
+        ):
+            (warning,) = prepare(run_config={GRAPH_ID: 3}).warnings
+        self.assertNotIn(VARIABLE, warning)
+
+    def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
+        requested = request.Request({}, {}, "CUDA", None, from_environment={("provider_options", "", "")})
+        with self.assertRaises(NotPermittedError) as raised:
+            errors.reject("", "device")
+        blamed = requested.with_origin(raised.exception)
+        self.assertNotIsInstance(blamed, NotPermittedError)
+        self.assertIn(VARIABLE, str(blamed))
+
+    def test_a_keyword_that_names_nothing_wins_nothing(self) -> None:
+        with environment({"session_config": {PREPACKING: 1}}):
+            for nothing in (None, {}):
+                self.assertEqual(dict(prepare(session_config=nothing).session_config), {PREPACKING: "1"})
+
+    def test_option_by_option_inside_an_ep_and_the_callers_eps_first(self) -> None:
+        ours = {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": 1, "device_id": 1}}
+        with environment({"provider_options": ours}):
+            requested = request.of_call({"provider_options": {CUDA: {"use_tf32": 0}, CPU: {}}})
+        self.assertEqual(
+            list(requested.settings["provider_options"].items()),
+            [
+                (CUDA, {"use_tf32": 0, "device_id": 1}),
+                (CPU, {}),
+                (OPENVINO, {"num_of_threads": 2}),
+            ],
+        )
+
+
+class OpenSessionTest(unittest.TestCase):
+    CONFIG = {  # noqa: RUF012
+        "provider_options": {"NoSuchExecutionProvider": {}},
+        "session_config": {WRITES: "x"},
+        "run_config": {GRAPH_ID: 3},
+    }
+
+    def test_only_the_run_config_applies(self) -> None:
+        session = prepare()._session
+        with environment(self.CONFIG):
+            rep = onnxruntime.backend.prepare(session)
+            self.assertEqual(dict(rep.run_config), {GRAPH_ID: "3"})
+            rep = onnxruntime.backend.prepare(session, run_config={GRAPH_ID: 4})
+            self.assertEqual(dict(rep.run_config), {GRAPH_ID: "4"})
+
+    def test_a_prepared_model_stays_as_it_was_prepared(self) -> None:
+        rep = prepare(run_config={GRAPH_ID: 1})
+        with environment(self.CONFIG):
+            self.assertIs(onnxruntime.backend.prepare(rep), rep)
+            self.assertEqual(
+                dict(onnxruntime.backend.prepare(rep, run_config={SHRINKAGE: "cpu:0"}).run_config),
+                {GRAPH_ID: "1", SHRINKAGE: "cpu:0"},
+            )
+
+    def test_a_broken_value_is_an_error_all_the_same(self) -> None:
+        session = prepare()._session
+        for broken in ("{", {"run_config": {GRAPH_ID: 5000}}):
+            with environment(broken), self.assertRaisesRegex(RuntimeError, VARIABLE):
+                onnxruntime.backend.prepare(session)
+
+
+def without(part: str):
+    """Return a context with a build that does not contain an optional part."""
+    absence_of = optional_parts.absence_of_part
+
+    def absence(name: str) -> str:
+        return f"does not contain onnxruntime.backend.{name}" if name == part else absence_of(name)
+
+    return mock.patch.object(optional_parts, "absence_of_part", absence)
+
+
+class BuildTest(unittest.TestCase):
+    """A build of the backend without an optional part never ignores the variable."""
+
+    def test_without_the_part(self) -> None:
+        session = prepare()._session
+        for config in ({}, {"permit": {}}, {"session_config": {PREPACKING: 1}}, "no JSON"):
+            with environment(config), without("environment"):
+                for call in (
+                    prepare,
+                    partial(prepare, session),
+                    partial(onnxruntime.backend.run, CLOSED, [X]),
+                    partial(prepare, session_config={PREPACKING: "x"}),
+                ):
+                    with (
+                        no_session_opens(),
+                        self.assertRaisesRegex(RuntimeError, VARIABLE) as raised,
+                    ):
+                        call()
+                    self.assertNotIsInstance(raised.exception, NotPermittedError)
+                    self.assertIn(
+                        "does not contain onnxruntime.backend.environment",
+                        str(raised.exception),
+                    )
+        with environment(""), without("environment"):
+            prepare()
+
+    def test_without_libraries(self) -> None:
+        for keyword in ("plugins", "extensions"):
+            with without("libraries"):
+                with environment({keyword: []}):
+                    prepare()
+                pattern = f"(?i){keyword}.*{VARIABLE}.*does not contain"
+                with (
+                    environment({keyword: ["x"]}),
+                    no_session_opens(),
+                    self.assertRaisesRegex(RuntimeError, pattern),
+                ):
+                    prepare()
+
+
+class BrokenTest(unittest.TestCase):
+    def test_what_it_cannot_be(self) -> None:
+        deep = "[" * 100_000
+        for text, why in (
+            ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
+            ("{'session_config': {}}", "not JSON"),
+            ('{"session_config": {}} {}', "not JSON[^@]*$"),
+            ("[]", "must be an object"),
+            (
+                '{"plugins": "a"}',
+                "plugins must be a list of package names and EP=LIBRARY texts, not 'a'",
+            ),
+            ("null", "must be an object"),
+            ('{"session_config": null}', "session_config must be an object"),
+            (
+                '{"provider_options": {"CPUExecutionProvider": 1}}',
+                r"\['CPUExecutionProvider'\] must be an object",
+            ),
+            ('{"session_configs": {}}', "Did you mean session_config"),
+            ('{"providers": {}}', "Did you mean provider_options"),
+            (
+                '{"no_such": 1}',
+                "'no_such' is not a part of a configuration. Expected one of .*permit. Attributes",
+            ),
+            ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
+            ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
+            ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
+            ('{"run_config": {"gpu_graph_id": 1e999}}', "'1e999' is not a finite number"),
+            ('{"run_config": {"gpu_graph_id": ' + "1" * 9999 + "}}", "digits"),
+            (deep, "nested too deeply"),
+            ("@", "directory"),
+            ("@/no/such/file.json", "No such file.*'/no/such/file.json'"),
+            (f"@{os.path.dirname(__file__)}", "directory"),
+        ):
+            with self.subTest(text[:60]), environment(text), no_session_opens():
+                with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: .*{why}") as refused:
+                    prepare()
+                self.assertNotIn("\n", str(refused.exception))
+
+    def test_a_file_that_is_no_text_or_endless(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "configuration.json")
+            for content, why in (
+                (b"\xff\xfe{}", "decode"),
+                (b" " * ((1 << 24) - 1) + b"{}", "too long"),
+            ):
+                path.write_bytes(content)
+                with (
+                    environment(f"@{path}"),
+                    self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used.*{why}"),
+                ):
+                    prepare()
+            path.write_bytes(b" " * ((1 << 24) - 2) + b"{}")
+            with environment(f"@{path}"):
+                prepare()
+
+    def test_the_same_allowlist(self) -> None:
+        for config, place in (
+            ({"session_config": {WRITES: "x"}}, rf"session_config\['{WRITES}'\]"),
+            ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
+            ({"session_config": {PREPACKING: [1]}}, rf"session_config\['{PREPACKING}'\]"),
+            (
+                {"session_config": {"session.disable_cpu_ep_fallback": 1}},
+                "an execution provider",
+            ),
+            (
+                {"run_config": {GRAPH_ID: 1.5}},
+                rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5",
+            ),
+            (
+                {"provider_options": {"NoSuchExecutionProvider": {}}},
+                r"provider_options\['NoSuch",
+            ),
+            ({"provider_options": {CPU: {"x": 1}}}, rf"provider_options\['{CPU}'\]\['x'\]"),
+            ({"provider_options": {"CANNExecutionProvider": {}}}, "CANN.*not available"),
+            ({"session_options": {"no_such": 1}}, r"session_options\['no_such'\]"),
+            ({"free_dimension_overrides": {"N": 2}}, "no dimension"),
+        ):
+            message = f"{place}.*from the environment variable {VARIABLE}"
+            with self.subTest(config), environment(config), no_session_opens():
+                with self.assertRaisesRegex(RuntimeError, message) as refused:
+                    prepare()
+                self.assertNotIsInstance(refused.exception, NotPermittedError)
+
+    def test_while_the_model_would_configure(self) -> None:
+        with (
+            environment({"run_config": {GRAPH_ID: 3}}),
+            mock.patch.dict(os.environ, {"ORT_LOAD_CONFIG_FROM_MODEL": "1"}),
+            no_session_opens(),
+            self.assertRaisesRegex(RuntimeError, f"ORT_LOAD_CONFIG_FROM_MODEL.*{VARIABLE}"),
+        ):
+            prepare()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,399 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of "permit" in ``ORT_ONNX_BACKEND_CONFIG``, which narrows the settings of callers."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from helpers.allowlist import NEWEST
+from helpers.models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist import look_up, threads
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
+from onnxruntime.backend.environment import narrowing
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.keywords import KEYWORDS
+from onnxruntime.backend.request import of_call
+
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+CPU, CUDA, TENSORRT, CANN, OPENVINO = (f"{n}ExecutionProvider" for n in ("CPU", "CUDA", "Tensorrt", "CANN", "OpenVINO"))
+THREADS, PREPACKING, SPINNING = (
+    "intra_op_num_threads",
+    "session.disable_prepacking",
+    "session.intra_op.allow_spinning",
+)
+FAMILY, SHRINKAGE, GRAPH_ID = (
+    "session.intra_op.new",
+    "memory.enable_memory_arena_shrinkage",
+    "gpu_graph_id",
+)
+MODEL = two_nodes(("N", 3)).SerializeToString()
+X = np.ones((2, 3), np.float32)
+
+POLICY = {
+    "permit": {
+        "session_options": {
+            THREADS: [1, "2"],
+            "logid": ["a"],
+            "execution_mode": ["ORT_PARALLEL"],
+        },
+        "session_config": {SPINNING: True, FAMILY: [1]},
+        "run_config": {GRAPH_ID: [-1, 3]},
+        "free_dimension_overrides": {"N": [1, 2]},
+        "provider_options": {
+            CUDA: {"use_tf32": True, "device_id": [0, 1]},
+            CANN: {},
+            TENSORRT: {"device_id": [0]},
+        },
+    },
+    "session_options": {THREADS: 4, "inter_op_num_threads": 3},
+    "session_config": {PREPACKING: True},
+    "run_config": {SHRINKAGE: "cpu:0"},
+}
+AS_PERMITTED = [
+    {},
+    *({THREADS: value} for value in (1, 2, "1", "2", np.int64(2), np.uint8(1), np.str_("2"))),
+    {THREADS: 4},  # the environment's own
+    {"session_options": {THREADS: "4"}},
+    {"session_options": {THREADS: 2, "logid": "a"}},
+    {"inter_op_num_threads": 3},
+    {"execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL},
+    *({"session_config": {SPINNING: value}} for value in (True, 0, "1")),
+    {"session_config": {FAMILY: "1", PREPACKING: 1}},
+    *({"run_config": entries} for entries in ({GRAPH_ID: -1}, {GRAPH_ID: "3"}, {SHRINKAGE: "cpu:0"}, {})),
+    {"free_dimension_overrides": {"N": 2}},
+    {"session_config": {}, "session_options": {}, "free_dimension_overrides": {}},
+    *({"provider_options": eps} for eps in ({}, {CUDA: {}}, {CUDA: {"use_tf32": 0, "device_id": "1"}}, {CANN: {}})),
+    {"device": "CUDA:1"},
+    {"device": "CUDA:1", "provider_options": {CUDA: {}}},
+]
+ATTRIBUTE = ("session_options", "", THREADS)
+NOT_PERMITTED = [
+    *(({THREADS: value}, (THREADS, "", "")) for value in (0, 3, "0", "03", np.int64(5), "x")),
+    ({"session_options": {THREADS: 0}}, ATTRIBUTE),
+    (
+        {THREADS: 2, "session_options": {THREADS: 8}},
+        ATTRIBUTE,
+    ),  # even if the keyword argument overrides it
+    ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
+    ({"inter_op_num_threads": 2}, ("inter_op_num_threads", "", "")),
+    ({"logid": "b"}, ("logid", "", "")),
+    ({"enable_profiling": True}, ("enable_profiling", "", "")),
+    (
+        {"execution_mode": onnxruntime.ExecutionMode.ORT_SEQUENTIAL},
+        ("execution_mode", "", ""),
+    ),
+    ({"session_config": {PREPACKING: 0}}, ("session_config", "", PREPACKING)),
+    ({"session_config": {FAMILY: 2}}, ("session_config", "", FAMILY)),
+    (
+        {"session_config": {"session.intra_op.other": 1}},
+        ("session_config", "", "session.intra_op.other"),
+    ),
+    ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
+    ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
+    ({"free_dimension_overrides": {"M": 1}}, ("free_dimension_overrides", "", "M")),
+    ({"provider_options": {CPU: {}}}, ("provider_options", CPU, "")),
+    ({"provider_options": {CUDA: {}, OPENVINO: {}}}, ("provider_options", OPENVINO, "")),
+    (
+        {"provider_options": {CUDA: {"device_id": 2}}},
+        ("provider_options", CUDA, "device_id"),
+    ),
+    (
+        {"provider_options": {CUDA: {"gpu_mem_limit": 2**30}}},
+        ("provider_options", CUDA, "gpu_mem_limit"),
+    ),
+    (
+        {"provider_options": {CANN: {"device_id": 0}}},
+        ("provider_options", CANN, "device_id"),
+    ),
+    ({"device": "CUDA:2"}, ("provider_options", CUDA, "device_id")),
+    (
+        {"device": "CUDA:1", "provider_options": {TENSORRT: {}}},
+        ("provider_options", TENSORRT, "device_id"),
+    ),
+]
+BROKEN = [
+    {"session_config": {"no.such": True}},
+    {"session_config": {"session.collect_node_memory_stats_to_file": True}},
+    {"session_config": {"session.intra_op.allow_spining": True}},
+    {"session_config": {SPINNING: [True, 7]}},
+    {"session_options": {THREADS: [1, 10**6]}},
+    {"session_options": {"enable_profiling": [True]}},
+    {"run_config": {GRAPH_ID: [[1]]}},
+    {"run_config": {SPINNING: True}},
+    {"free_dimension_overrides": {"N": [0]}},
+    {"provider_options": {"NoSuchExecutionProvider": {}}},
+    {"provider_options": {"": {}}},
+    {"provider_options": {CUDA: {"user_compute_stream": True}}},
+    {"provider_options": {CUDA: {"device_id": [-1]}}},
+    {"provider_options": {CPU: {"x": True}}},
+    # The form.
+    *(
+        [],
+        None,
+        True,
+        {THREADS: True},
+        {"extensions": ["x"]},
+        {"permit": {}},
+        {"session_options": True},
+    ),
+    *({"session_options": {THREADS: allowed}} for allowed in (2, False, None, [], {}, "2")),
+    *({"provider_options": eps} for eps in ({CPU: True}, [CPU], {CUDA: {"device_id": 1}})),
+]
+
+
+def environment(config: object):
+    return mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
+
+
+def permit(device: str | None = None, **given: object) -> Permit:
+    """Look up a call's settings as ``prepare`` does, as if this process had every EP."""
+    keywords = {word: given.pop(word) for word in KEYWORDS if word in given}
+    requested = of_call(keywords, given, device)
+    try:
+        return look_up.permit(
+            requested,
+            NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()}),
+        )
+    except NotPermittedError as refusal:
+        raise requested.with_origin(refusal) from None
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        self.enterContext(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        # With fewer CPUs than threads, spinning is refused.
+        self.enterContext(mock.patch.object(threads, "CPUS", range(16)))
+
+    def refused(self, place: tuple[str, str, str], call, *arguments: object, **keywords: object) -> None:
+        with self.assertRaises(NotPermittedError) as refused:
+            call(*arguments, **keywords)
+        error = refused.exception
+        self.assertEqual((error.keyword, error.provider, error.key), place)
+
+
+class NarrowingTest(Case):
+    def test_permitted(self) -> None:
+        with environment(POLICY):
+            for given in AS_PERMITTED:
+                with self.subTest(given):
+                    permit(**given)
+
+    def test_not_permitted(self) -> None:
+        with environment(POLICY):
+            for given, place in NOT_PERMITTED:
+                with self.subTest(given):
+                    self.refused(place, permit, **given)
+
+    def test_callers_may_set_nothing(self) -> None:
+        with environment({"permit": {}, "session_options": {THREADS: 2}}):
+            for nothing in (
+                {},
+                {THREADS: 2},
+                {"session_config": {}},
+                {"run_config": None},
+                {"device": "CPU"},
+            ):
+                self.assertEqual(permit(**nothing).attributes, {THREADS: 2})
+            for given in (
+                {THREADS: 1},
+                {"provider_options": {}},
+                {"session_config": {SPINNING: 1}},
+            ):
+                with self.subTest(given):
+                    self.assertRaises(NotPermittedError, permit, **given)
+
+    def test_the_environment_is_not_narrowed(self) -> None:
+        eps = {TENSORRT: {"trt_fp16_enable": True}, CANN: {"enable_cann_graph": 1}}
+        with environment({"permit": {}, "provider_options": eps}):
+            for same in (
+                {},
+                {"provider_options": {}},
+                {"provider_options": {TENSORRT: {}}},
+                {"provider_options": eps},
+            ):
+                self.assertEqual([*permit(**same).providers], [TENSORRT, CANN])
+            for other in (
+                {CANN: {}},
+                {CPU: {}},
+                {TENSORRT: {}, CPU: {}},
+                {CANN: {}, TENSORRT: {}},
+            ):  # another order
+                with self.subTest(other):
+                    self.assertRaises(NotPermittedError, permit, provider_options=other)
+            # The backend sends this value in any case.
+            permit(provider_options={TENSORRT: {}, CANN: {"dump_om_model": 0}})
+        with environment({"permit": {"provider_options": {TENSORRT: {}}}, "provider_options": eps}):
+            self.assertEqual([*permit(provider_options={}).providers], [TENSORRT, CANN])
+        with environment({"permit": {"provider_options": {CANN: {}}}, "provider_options": eps}):
+            self.assertEqual([*permit(provider_options={CANN: {}}).providers], [CANN, TENSORRT])
+        with environment({"permit": {}, "provider_options": {CUDA: {"device_id": 1}}}):
+            permit("CUDA:1")
+            self.refused(("device", "", ""), permit, "CUDA:2")
+            self.refused(
+                ("provider_options", CUDA, "device_id"),
+                permit,
+                provider_options={CUDA: {"device_id": 2}},
+            )
+        with environment({"permit": {}, "session_config": {"no.such": 1}}):
+            self.assertRaisesRegex(RuntimeError, VARIABLE, permit)
+
+    def test_a_broken_part(self) -> None:
+        for part in BROKEN:
+            with self.subTest(part), environment({"permit": part}), no_session_opens():
+                with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: permit: ") as raised:
+                    onnxruntime.backend.prepare(MODEL)
+                self.assertNotIsInstance(raised.exception, NotPermittedError)
+        for options, why in (
+            ({"NoSuchExecutionProvider": {}}, f"Known: .*{CUDA}"),
+            (
+                {"VitisAIExecutionProvider": {"session_options": True}},
+                "raw pointer",
+            ),  # the process does not have the EP
+        ):
+            part = {"permit": {"provider_options": options}}
+            with (
+                environment(part),
+                no_session_opens(),
+                self.assertRaisesRegex(RuntimeError, why),
+            ):
+                onnxruntime.backend.prepare(MODEL)
+
+    def test_a_value_of_another_kind_of_the_ep(self) -> None:
+        webgpu = "WebGpuExecutionProvider"
+        # The plugin EP permits both values, and the built-in EP of this process only one.
+        with environment({"permit": {"provider_options": {webgpu: {"enableGraphCapture": [True, False]}}}}):
+            with mock.patch.object(optional_parts, "absence_for", return_value=("", None)):  # in any build
+                permit(provider_options={webgpu: {"enableGraphCapture": False}})
+            place = ("provider_options", webgpu, "enableGraphCapture")
+            self.refused(place, permit, provider_options={webgpu: {"enableGraphCapture": True}})
+
+    def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
+        """On each machine, also names and values that only one kind of an EP has."""
+        entries = [(keyword, "", table) for keyword, table in BY_KEYWORD.items()]
+        entries += [("provider_options", ep, table) for ep, kinds in PROVIDERS.items() for table in kinds.values()]
+        for keyword, ep, table in entries:
+            names = {name: True for name, rule in table.items() if rule.until is None}
+            part = {keyword: {ep: names} if ep else names}
+            self.assertEqual([*narrowing.faults_of_permit(part, NEWEST)], [])
+
+
+class CallsTest(Case):
+    """The calls of the backend, with sessions on the CPU EP."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.enterContext(environment(POLICY))
+
+    def test_prepare_run_and_their_models(self) -> None:
+        prepare, run = onnxruntime.backend.prepare, onnxruntime.backend.run
+        with no_session_opens():
+            for call, arguments in (
+                (prepare, (MODEL,)),
+                (run, (MODEL, [X])),
+                (prepare, (two_nodes(),)),
+            ):
+                self.refused((THREADS, "", ""), call, *arguments, intra_op_num_threads=3)
+                self.refused(("run_config", "", GRAPH_ID), call, *arguments, run_config={GRAPH_ID: 4})
+            for attributes in (
+                {"log_severity_level": 3},
+                {"logid": "b"},
+                {"only_execute_path_to_fetches": False},
+            ):
+                self.refused((*attributes, "", ""), run, MODEL, [X], **attributes)
+        np.testing.assert_array_equal(run(MODEL, [X], intra_op_num_threads=1, logid="a", timeout=9)[0], X)
+        rep = prepare(MODEL, intra_op_num_threads="2", free_dimension_overrides={"N": 2})
+        self.assertEqual(rep.session.get_session_options().intra_op_num_threads, 2)
+        self.assertEqual(prepare(MODEL).session.get_session_options().intra_op_num_threads, 4)  # omitted
+        again = prepare(MODEL, **rep.configuration())
+        self.assertEqual(again.configuration(), rep.configuration())
+
+    def test_runs(self) -> None:
+        rep = onnxruntime.backend.prepare(MODEL)
+        sessions = (onnxruntime.InferenceSession(MODEL, providers=[CPU]), rep)
+        for prepared in (rep, *map(onnxruntime.backend.prepare, sessions)):
+            for call in (
+                lambda entries, rep=prepared: rep.run([X], run_config=entries),
+                lambda entries, rep=prepared: rep.run([X], run_config=entries, timeout=9),
+                lambda entries, rep=prepared: onnxruntime.backend.prepare(rep, run_config=entries),
+                lambda entries, rep=prepared: onnxruntime.backend.prepare(rep.session, run_config=entries),
+                prepared.with_run_config,
+                prepared.run_options,
+            ):
+                for entries in ({GRAPH_ID: -1}, {SHRINKAGE: "cpu:0"}, {}):
+                    call(entries)
+                for _ in range(2):  # a refusal is not remembered as permitted
+                    self.refused(("run_config", "", GRAPH_ID), call, {GRAPH_ID: 4})
+                self.assertRaises(NotPermittedError, call, {SHRINKAGE: "gpu:0"})
+            for attributes in (
+                {"logid": "b"},
+                {"log_severity_level": 3},
+                {"only_execute_path_to_fetches": False},
+            ):
+                self.refused((*attributes, "", ""), prepared.run, [X], **attributes)
+                self.refused(
+                    (*attributes, "", ""),
+                    onnxruntime.backend.run,
+                    prepared,
+                    [X],
+                    **attributes,
+                )
+            np.testing.assert_array_equal(prepared.run([X], logid="a")[0], X)
+            prepared.run_options()
+            prepared.run([X], timeout=9, cancellation=onnxruntime.backend.Cancellation())
+
+    def test_a_permission_that_is_withdrawn(self) -> None:
+        rep = onnxruntime.backend.prepare(MODEL)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "policy.json")
+            for value in (json.dumps({"permit": {}}), f"@{path}"):
+                path.write_text("{}")
+                for before in (None, "", f"@{path}"):
+                    with mock.patch.dict(os.environ):
+                        os.environ.pop(VARIABLE)
+                        if before is not None:
+                            os.environ[VARIABLE] = before
+                        rep.run([X], run_config={GRAPH_ID: -1})
+                        path.write_text(json.dumps({"permit": {}}))
+                        os.environ[VARIABLE] = value
+                        self.refused(
+                            ("run_config", "", GRAPH_ID),
+                            rep.run,
+                            [X],
+                            run_config={GRAPH_ID: -1},
+                        )
+                        path.write_text("{}")
+
+    def test_each_prepare_reads_the_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "policy.json")
+            for allowed in ([1], [2]):
+                path.write_text(json.dumps({"permit": {"session_options": {THREADS: allowed}}}))
+                with mock.patch.dict(os.environ, {VARIABLE: f"@{path}"}):
+                    onnxruntime.backend.prepare(MODEL, intra_op_num_threads=allowed[0])
+                    self.refused(
+                        (THREADS, "", ""),
+                        onnxruntime.backend.prepare,
+                        MODEL,
+                        intra_op_num_threads=3,
+                    )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,208 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests errors.py: the line at which a warning is given, and errors that reach other processes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import traceback
+import unittest
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from helpers.models import cancelled, caught, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import errors, optional_parts
+
+MODEL = two_nodes((2, 4)).SerializeToString()
+X = np.ones((2, 4), np.float32)
+CPU = "CPUExecutionProvider"
+FIELDS = (
+    "keyword",
+    "provider",
+    "key",
+    "value",
+    "reason",
+    "input",
+    "expected",
+    "got",
+    "attribute",
+)
+
+
+def prepare(model: object = MODEL, **keywords: object):
+    """Prepare a model on the CPU EP, on any base."""
+    return onnxruntime.backend.prepare(model, **{"provider_options": {}, **keywords})
+
+
+class WarningsTest(unittest.TestCase):
+    """A warning names the line of the caller, and is given on every use."""
+
+    def warned(self, call: Callable, **keywords: object) -> list[warnings.WarningMessage]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("default")
+            call(**keywords)
+        return given
+
+    def test_one_warning_at_the_line_of_the_caller(self) -> None:
+        misspelt = ("provider_option", "session_configs", "run_configs", "sesion_config")
+        rep, unknown = prepare(), [{name: {}} for name in misspelt]
+        with_entry = [*unknown, {"session_config": {"session.intra_op.no_such": 1}}]
+        for call, several in (
+            (prepare, with_entry),
+            (
+                lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords),
+                with_entry,
+            ),
+            (lambda **keywords: onnxruntime.backend.run(rep, [X], **keywords), unknown),
+            (
+                lambda **keywords: rep.run([X], **keywords),
+                [*unknown, {"output_names": None}],
+            ),
+        ):
+            for keywords in several:
+                for _ in range(2):
+                    with self.subTest(keywords):
+                        (warning,) = self.warned(call, **keywords)
+                        self.assertEqual((warning.filename, warning.category), (__file__, RuntimeWarning))
+                        self.assertIn(*keywords, str(warning.message))
+
+    def test_the_module_of_the_caller(self) -> None:
+        code = compile("prepare(model, no_such_keyword=1)", "<caller>", "exec")
+        for module in (
+            {},
+            {"__name__": "onnxruntime.backend_of_another"},
+            {"__name__": "ignored"},
+            {"__name__": None},
+            {"__name__": 5},
+        ):
+            names = {"prepare": onnxruntime.backend.prepare, "model": MODEL, **module}
+            with self.subTest(module), warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("default")
+                warnings.filterwarnings("ignore", module="ignored")
+                exec(code, names)
+                callers = [warning.filename for warning in given]
+                self.assertEqual(callers, [] if "ignored" in module.values() else ["<caller>"])
+
+    def test_many_keywords_are_few_warnings(self) -> None:
+        many, rep = {f"unknown_{number}": 1 for number in range(200)}, prepare()
+        for call in (prepare, lambda **keywords: rep.run([X], **keywords)):
+            self.assertIn("192 further", str(self.warned(call, **many)[-1].message))
+        self.assertEqual(len(prepare(**many).warnings), 9)
+
+
+class SentErrorsTest(unittest.TestCase):
+    """Errors reach another process with their class and attributes."""
+
+    def raised(self) -> dict[str, Exception]:
+        rep = prepare()
+        calls = {
+            "a refusal": lambda: prepare(session_config={"no.such.key": 1}),
+            "a wrong value": lambda: prepare(intra_op_num_threads=-1),
+            "a wrong type": lambda: prepare(session_config=[1]),
+            "a wrong type of input": lambda: rep.run([X.astype(np.float64)]),
+            "a wrong shape": lambda: rep.run([X[:1]]),
+            "a missing input": lambda: rep.run([]),
+            "a model that ORT cannot read": lambda: prepare(b"no model"),
+        }
+        if optional_parts.load("limits") is not None:
+            calls["a cancellation"] = lambda: rep.run([X], cancellation=cancelled())
+        return {name: caught(call) for name, call in calls.items()}
+
+    def test_copies(self) -> None:
+        raised = self.raised()
+        public = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        public = [kind for kind in public if kind.__module__ == errors.__name__ and not kind.__name__.startswith("_")]
+        names = {kind.__name__ for kind in public}
+        if optional_parts.load("limits") is None:
+            names.remove("RunCancelledError")
+        self.assertEqual({type(error).__name__ for error in raised.values()}, names | {"InvalidProtobuf"})
+        self.assertLessEqual(names, {*onnxruntime.backend.__all__})
+        # A class that is added to errors.py survives as well, with any attribute.
+        raised |= {kind.__name__: kind("message", attribute=1) for kind in public}
+        # Frameworks add to the arguments, or replace them.
+        for added in (("more",), ("more", errors.InputError)):
+            for name, error in self.raised().items():
+                error.args += added
+                raised[name, added] = error
+        for name, error in raised.items():
+            for copied in (
+                pickle.loads(pickle.dumps(error)),
+                copy.copy(error),
+                copy.deepcopy(error),
+            ):
+                with self.subTest(name, error=type(error).__name__):
+                    self.assertIs(type(copied), type(error))
+                    self.assertEqual(copied.args, error.args)
+                    self.assertEqual(str(copied), str(error))
+                    for field in FIELDS:
+                        self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
+
+    def test_a_refused_value_is_a_short_text(self) -> None:
+        rep, spinning = prepare(), "session.intra_op.allow_spinning"
+        calls = {
+            "13": lambda: prepare(session_config={"no.such.key": 13}),
+            "-1": lambda: prepare(intra_op_num_threads=-1),
+            "'-1'": lambda: prepare(session_options={"intra_op_num_threads": "-1"}),
+            "'x'": lambda: prepare(optimized_model_filepath="x"),
+            "a value of type Text": lambda: prepare(session_config={spinning: type("Text", (str,), {})("a")}),
+            "a value of type dict": lambda: prepare(provider_options={CPU: {"a": {}}}),
+            "a value of type list": lambda: prepare(session_config=[1]),
+            "an integer of 201 bits": lambda: prepare(free_dimension_overrides={"N": 1 << 200}),
+            "True": lambda: prepare(session_config={"session.disable_cpu_ep_fallback": 1}),
+            "'1'": lambda: rep.run([X], timeout="1"),
+            "5": lambda: rep.run([X], time_limit=5),
+            "2": lambda: rep.run([X], run_config={"gpu_graph_idx": 2}),
+            ascii("\u20ac" * 80)[:77] + "...": lambda: rep.run_options(logid="\u20ac" * 1000),
+            "'NPU'": lambda: prepare(device="NPU"),
+            "7": lambda: prepare(free_dimension_overrides={"no_such_dimension": 7}),
+            "False": lambda: prepare(use_per_session_threads=False),
+            "0": lambda: prepare(session_options={"use_per_session_threads": 0}),
+            "'no'": lambda: prepare(extensions="no"),
+            "": lambda: prepare(provider_options={"no EP": {}}),
+        }
+        for expected, call in calls.items():
+            with self.subTest(expected):
+                error = caught(call)
+                self.assertIsInstance(error, errors.NotPermittedError)
+                self.assertEqual((type(error.value), error.value), (str, expected))
+
+    def test_a_refusal_has_few_frames_of_the_library(self) -> None:
+        rep, model = prepare(), two_nodes((2, 4))
+        wrong = {"session_config": {"session.intra_op.allow_spinning": "yes"}}
+        for call in (
+            lambda: onnxruntime.backend.run(model, [X], **wrong),
+            lambda: onnxruntime.backend.run(model, [X], timeout=-1),
+            lambda: onnxruntime.backend.run(model, [X], logid=1),
+            lambda: onnxruntime.backend.run(model, [X], time_limit=1),
+            lambda: onnxruntime.backend.run(rep, [X], run_config={"no.such": 1}),
+            lambda: prepare(model, **wrong),
+            lambda: prepare(model, intra_op_num_threads=-1),
+            lambda: onnxruntime.backend.prepare(rep.session, run_config={"no.such": 1}),
+            lambda: rep.run([X], run_config={"gpu_graph_id": "x"}),
+            lambda: rep.run([X], run_config={"gpu_graph_id": "x"}, timeout=1),
+            lambda: rep.run([X], timeout=-1),
+            lambda: rep.run_options(logid=1),
+            lambda: rep.with_run_config({"no.such": 1}),
+        ):
+            error = caught(call)
+            self.assertIsInstance(error, errors.NotPermittedError)
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if "/backend/" in frame.filename.replace(os.sep, "/")]
+            with self.subTest(str(error)):
+                self.assertTrue(1 <= len(own) <= 4, frames.format())
+
+    def test_defaults(self) -> None:
+        error = errors.InputError("message")
+        self.assertEqual((error.input, error.expected, error.got), (None, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

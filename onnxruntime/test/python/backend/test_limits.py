@@ -1,0 +1,358 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Checks runs with a time limit and runs that another thread or a signal handler cancels."""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+import unittest
+import weakref
+from collections.abc import Callable
+from typing import NoReturn
+from unittest import mock
+
+import numpy as np
+from helpers.children import run_code
+from helpers.hostile_values import Float, NumpyInt
+from helpers.models import parsed, slow, two_nodes
+from helpers.threads import at_every_moment, in_threads, wait_for_release
+
+import onnxruntime.backend
+from onnxruntime.backend import (
+    Cancellation,
+    InputError,
+    NotPermittedError,
+    RunCancelledError,
+    limits,
+)
+
+CPU = "CPUExecutionProvider"
+X = np.ones((2, 3), np.float32)
+# Durations, whose unit would be lost, and types whose own methods would run.
+OTHERS = (
+    np.timedelta64(50, "ns"),
+    np.timedelta64(1, "Y"),
+    np.timedelta64("NaT"),
+    Float(1),
+    NumpyInt(1),
+)
+
+
+class LimitTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.values = np.eye(400, dtype=np.float32)
+        cls.rep = onnxruntime.backend.prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
+
+    def still_right(self) -> None:
+        """Check that a run of another model ends within its limit."""
+        with onnxruntime.backend.prepare(two_nodes()) as rep:
+            np.testing.assert_array_equal(rep.run([X], timeout=60)[0], X)
+
+    def test_a_run_that_takes_too_long(self) -> None:
+        for timeout in (0.2, np.float32(0.2)):
+            with self.assertRaises(TimeoutError):
+                self.rep.run([self.values], timeout=timeout)
+        self.still_right()
+
+    def test_a_timeout_that_ends_before_its_thread_waits(self) -> None:
+        for _ in range(20):
+            with self.assertRaises(TimeoutError):
+                self.rep.run([self.values], timeout=1e-9)
+
+    def test_a_cancellation_after_the_timeout(self) -> None:
+        for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
+            cancellation = Cancellation()
+            limited = limits.Limited(onnxruntime.RunOptions(), timeout, cancellation)
+            with self.subTest(timeout), self.assertRaises(error), limited:
+                cancellation.cancel()
+
+    def test_a_run_that_ends_in_time_although_its_thread_is_late(self) -> None:
+        with mock.patch.object(limits, "_keep_deadline"):
+            np.testing.assert_array_equal(onnxruntime.backend.run(two_nodes(), [X], timeout=1e-9)[0], X)
+
+    def test_the_prepared_model_is_usable_afterwards(self) -> None:
+        looping = parsed("""(int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
+            Y = Loop <body = once (int64 i, bool c, float[2] x) => (bool d, float[2] y) <float one = {1}> {
+                d = Identity (c)
+                y = Add (x, one)
+            }> (n, go, X)
+        }""")
+        rep = onnxruntime.backend.prepare(looping, provider_options={CPU: {}})
+        few = {"n": np.array(3, np.int64), "X": np.zeros(2, np.float32)}
+        with self.assertRaises(TimeoutError):
+            rep.run({**few, "n": np.array(2**40, np.int64)}, timeout=0.2)
+        for keywords in ({}, {"timeout": 60}, {"cancellation": Cancellation()}):
+            np.testing.assert_array_equal(rep.run(few, **keywords)[0], [3, 3])
+
+    def test_another_thread_cancels_several_runs(self) -> None:
+        cancellation, ended = Cancellation(), []
+
+        def run() -> None:
+            try:
+                self.rep.run([self.values], cancellation=cancellation, timeout=60)
+            except RunCancelledError:
+                ended.append(1)
+
+        threading.Timer(0.2, cancellation.cancel).start()
+        in_threads(run, run, run)
+        wait_for_release(lambda: not cancellation._runs)
+        self.assertEqual((len(ended), len(cancellation._runs), cancellation.cancelled), (3, 0, True))
+        with self.assertRaises(RunCancelledError):  # a cancellation is permanent
+            self.rep.run([self.values], cancellation=cancellation)
+        self.still_right()
+
+    def test_one_shot_run(self) -> None:
+        cancellation = Cancellation()
+        (y,) = onnxruntime.backend.run(two_nodes(), [X], timeout=60, cancellation=cancellation)
+        np.testing.assert_array_equal(y, X)
+        cancellation.cancel()
+        with self.assertRaises(RunCancelledError):
+            onnxruntime.backend.run(two_nodes(), [X], cancellation=cancellation)
+
+    def test_an_error_does_not_keep_the_session(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        session = weakref.ref(rep.session)
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for inputs in ([], [X[0]], ["text"], {"unknown": X}):
+            try:  # assertRaises would clear the frames of the error
+                rep.run(inputs, timeout=60)
+            except InputError:
+                continue
+            self.fail(inputs)
+        del rep
+        self.assertIsNone(session())
+
+    def test_none_is_no_limit(self) -> None:
+        with (
+            onnxruntime.backend.prepare(two_nodes()) as rep,
+            mock.patch.object(limits, "Limited", side_effect=AssertionError("a limited run")),
+        ):
+            for keywords in (
+                {"timeout": None},
+                {"cancellation": None},
+                {"timeout": None, "cancellation": None},
+            ):
+                np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
+
+    def test_invalid_limits(self) -> None:
+        for timeout in (1e6, 10**6):  # the longest
+            limits.Limited(onnxruntime.RunOptions(), timeout, None)
+        longer = float("inf"), 10**6 + 1, 10**400
+        for timeout in (
+            0,
+            -1,
+            True,
+            "1",
+            float("nan"),
+            [1],
+            np.bool_(True),
+            *longer,
+            *OTHERS,
+        ):
+            with (
+                self.subTest(timeout=timeout),
+                self.assertRaises(NotPermittedError) as caught,
+            ):
+                self.rep.run([self.values], timeout=timeout)
+            self.assertEqual(caught.exception.keyword, "timeout")
+        for cancellation in (True, "x", threading.Event()):
+            with self.assertRaises(TypeError) as caught:
+                self.rep.run([self.values], cancellation=cancellation)
+            self.assertEqual(caught.exception.keyword, "cancellation")
+
+
+class InterruptError(BaseException):
+    """Represents ``KeyboardInterrupt``."""
+
+
+class MomentTest(unittest.TestCase):
+    """A profile function acts at every moment of a limited run at which Python calls signal handlers."""
+
+    def setUp(self) -> None:
+        self.rep = onnxruntime.backend.prepare(two_nodes(), provider_options={})
+        self.cancellation = Cancellation()
+
+    def run_limited(self) -> list:
+        return self.rep.run([X], timeout=3600, cancellation=self.cancellation)
+
+    def test_interrupts_leave_nothing(self) -> None:
+        runs, keep_deadline = [], limits._keep_deadline
+
+        def recorded(run: limits.Limited) -> None:
+            runs.append(weakref.ref(run))
+            keep_deadline(run)
+
+        def interrupt() -> NoReturn:
+            raise InterruptError
+
+        def check(seen: object) -> None:
+            if seen is not InterruptError:  # an exception in the callback of a weak reference is lost
+                np.testing.assert_array_equal(seen[0], X)
+            # The thread that keeps deadlines may use a run at its end.
+            wait_for_release(lambda: not self.cancellation._runs)
+            self.assertEqual(len(self.cancellation._runs), 0)
+
+        with mock.patch.object(limits, "_keep_deadline", recorded):
+            at_every_moment(interrupt, self.run_limited, check)
+        self.assertGreater(len(runs), 10)
+        wait_for_release(lambda: all(run() is None for run in runs))
+        self.assertEqual([run() for run in runs if run() is not None], [])
+        self.assertEqual(
+            self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(),
+            X.tolist(),
+        )
+
+    def test_cancelling_never_waits(self) -> None:
+        def cancel() -> None:
+            self.cancellation.cancel()
+
+        def check(seen: object) -> None:
+            if seen is not RunCancelledError:
+                np.testing.assert_array_equal(seen[0], X)
+            self.cancellation = Cancellation()
+
+        at_every_moment(cancel, self.run_limited, check)
+
+
+class DeadlineTest(unittest.TestCase):
+    """One thread keeps the deadlines of all runs."""
+
+    def run_late(self) -> None:
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.01, None):
+            self.wait_for(lambda: options.terminate)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end, "a deadline was not kept")
+            time.sleep(0.001)
+
+    def test_many_runs_need_one_thread(self) -> None:
+        self.run_late()
+        before, counts = _thread._count(), []
+
+        def run() -> None:
+            for _ in range(300):
+                with limits.Limited(onnxruntime.RunOptions(), 3600, None):
+                    counts.append(_thread._count())
+
+        in_threads(run, run, run)
+        self.assertLessEqual(max(counts), before + 3)
+
+    def test_runs_with_several_deadlines(self) -> None:
+        started = time.monotonic()
+        runs = [(onnxruntime.RunOptions(), timeout) for timeout in (3600, 0.3, 0.02, 3600, 0.1)]
+        limited = [limits.Limited(*run, None) for run in runs]
+        for run in limited:
+            run.__enter__()
+        for options, timeout in sorted(runs, key=lambda run: run[1])[:3]:
+            self.wait_for(lambda options=options: options.terminate)
+            self.assertGreaterEqual(time.monotonic() - started, timeout)
+        self.assertFalse(runs[0][0].terminate or runs[3][0].terminate)
+
+    def keep(self, run: Callable) -> None:
+        """Pass a function to the thread that keeps deadlines, in place of a weak reference to a run."""
+        limits._with_deadlines.add(run)
+        self.addCleanup(limits._with_deadlines.discard, run)
+        limits._keep_deadline(limits.Limited(onnxruntime.RunOptions(), 3600, None))
+
+    def end_thread(self) -> None:
+        """Send an exception to the thread that keeps deadlines. It ends at the next step of Python."""
+        code, found = limits._keep_deadlines.__code__, []
+
+        def find() -> bool:  # it can be starting, or in a function
+            frames = sys._current_frames().items()
+            found.extend(thread for thread, frame in frames if frame.f_code is code)
+            return bool(found)
+
+        self.wait_for(find)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found[0]), ctypes.py_object(SystemExit))
+
+    def test_an_error_in_the_thread(self) -> None:
+        calls = []
+
+        def failing() -> None:
+            calls.append(1)
+            if len(calls) < 3:
+                raise MemoryError
+
+        self.keep(failing)
+        self.wait_for(lambda: len(calls) > 2)
+        self.run_late()
+
+    def test_an_exception_that_ends_the_thread(self) -> None:
+        calls = []
+
+        def ending() -> None:
+            calls.append(1)
+            if len(calls) == 1:
+                raise SystemExit
+
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.1, None):
+            self.keep(ending)
+            self.wait_for(lambda: len(calls) > 1)  # in a new thread
+            self.wait_for(lambda: options.terminate)
+        self.run_late()
+
+    def test_an_exception_while_the_thread_sleeps(self) -> None:
+        """It ends the thread when the next run has a deadline, or when a deadline comes."""
+        for _ in range(5):
+            self.run_late()
+            self.end_thread()
+            self.run_late()
+        options = onnxruntime.RunOptions()
+        with self.assertRaises(TimeoutError), limits.Limited(options, 0.3, None):
+            self.end_thread()
+            self.wait_for(lambda: options.terminate)
+
+    def test_a_finalizer_in_the_thread(self) -> None:
+        ended = []
+
+        def finalize() -> None:
+            if not ended:
+                self.run_late()
+                ended.append(1)
+
+        self.keep(finalize)
+        self.wait_for(lambda: ended)
+        self.run_late()
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
+    def test_a_forked_process(self) -> None:
+        ran = run_code("""
+import os, time
+from onnxruntime import RunOptions
+from onnxruntime.backend.limits import Limited
+def run_late():
+    options = RunOptions()
+    try:
+        with Limited(options, 0.01, None):
+            end = time.monotonic() + 10
+            while not options.terminate and time.monotonic() < end:
+                time.sleep(0.001)
+    except TimeoutError:
+        return 0
+    return 1
+late = run_late()
+child = os.fork()
+if child == 0:
+    os._exit(run_late())
+print(late, os.waitpid(child, 0)[1])
+""")
+        self.assertEqual(ran.stdout, "0 0\n", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

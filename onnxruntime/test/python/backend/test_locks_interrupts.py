@@ -1,0 +1,225 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests that no error and no interrupt leaves a lock of sessions taken."""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import gc
+import importlib
+import inspect
+import signal
+import sys
+import threading
+import unittest
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+
+from helpers.locks import (
+    SOON,
+    Held,
+    Interrupter,
+    check_free,
+    in_alone,
+    in_block,
+    in_replay,
+    in_run,
+    nothing,
+)
+from helpers.threads import needs_global_lock
+
+from onnxruntime import RunOptions
+from onnxruntime.backend import locks
+from onnxruntime.backend.locks import SessionLock
+
+
+def deep(levels: int, function: Callable) -> object:
+    return deep(levels - 1, function) if levels else function()
+
+
+@needs_global_lock
+class ErrorTest(unittest.TestCase):
+    """No error leaves a lock taken."""
+
+    def setUp(self) -> None:
+        lock, options, lock_of_one = (
+            SessionLock(side_by_side=True),
+            RunOptions(),
+            threading.RLock(),
+        )
+        # Each function exists before a test: Python 3.12 crashes if there is no memory for a new one.
+        self.calls = (
+            in_run(lock, options),
+            in_alone(lock),
+            partial(locks.call_holding, lock_of_one, None),
+            in_run(lock),
+            in_alone(lock, options),
+            in_replay(lock),
+            in_block(lock),
+            partial(
+                lambda block, alone, function: block(partial(alone, function)),
+                in_block(lock),
+                in_alone(lock),
+            ),
+            partial(
+                lambda run, inner, function: run(partial(inner, function)),
+                in_run(lock),
+                in_run(lock),
+            ),
+        )
+        self.free = (
+            in_alone(lock),
+            in_run(lock),
+            partial(locks.call_holding, lock_of_one, None),
+        )
+
+    def test_recursion(self) -> None:
+        limit = sys.getrecursionlimit()
+        self.addCleanup(sys.setrecursionlimit, limit)
+        used = len(inspect.stack())
+        for number, call in enumerate(self.calls):
+            call(nothing)
+            raised = 0
+            for levels in range(150 - 60, 150):
+                sys.setrecursionlimit(used + 150)
+                try:
+                    deep(levels, partial(call, nothing))
+                except RecursionError:
+                    raised += 1
+                sys.setrecursionlimit(limit)
+                with self.subTest(call=number, levels=levels):
+                    check_free(*self.free)
+            self.assertGreater(raised, 0)  # from Python 3.12 on, calls of C code do not count
+
+    @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
+    def test_memory(self) -> None:
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool allocates memory, too, between any two lines")
+        try:
+            _testcapi = importlib.import_module("_testcapi")
+        except ImportError:
+            self.skipTest("this Python has no _testcapi")
+        self.addCleanup(gc.enable)
+        gc.disable()
+        for call in self.calls:
+            call(nothing)
+            raised = 0
+            for number in range(60):
+                try:
+                    _testcapi.set_nomemory(number, number + 1)
+                    call(nothing)
+                except MemoryError:
+                    raised += 1
+                finally:
+                    _testcapi.remove_mem_hooks()
+                check_free(*self.free)
+            self.assertGreater(raised, 0)
+
+
+class Session(SimpleNamespace):
+    """A stub of a session, which supports weak references."""
+
+
+@needs_global_lock
+class InterruptTest(unittest.TestCase):
+    """Ctrl-C at any moment leaves no lock taken."""
+
+    def setUp(self) -> None:
+        previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, previous)
+
+    def test_at_each_step(self) -> None:
+        """Of a call that waits for nothing, that waits for another one, and of a call that releases a session."""
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool is in use")
+        for side_by_side in (True, False):
+            lock, lock_of_one, options = (
+                SessionLock(side_by_side),
+                threading.RLock(),
+                RunOptions(),
+            )
+            calls = {
+                "run": in_run(lock),
+                "replay": in_replay(lock),
+                "alone": in_alone(lock, options),
+                "block": in_block(lock),
+                "nested": partial(lambda run, function: run(partial(run, function)), in_run(lock)),
+                "alone in a block": partial(
+                    lambda f, g, function: f(partial(g, function)),
+                    in_block(lock),
+                    in_alone(lock),
+                ),
+                "one": partial(locks.call_holding, lock_of_one, None),
+                "release": partial(self.release, lock),
+                "wait for a worker": partial(self.wait_for_worker, lock),
+            }
+            free = calls["run"], calls["alone"], calls["block"], calls["one"]
+            for name, call in calls.items():
+                for moment in range(400):
+                    lock._owner = moment % 2 * -1  # another thread was alone last, or none
+                    with (
+                        Interrupter(moment) as interrupter,
+                        contextlib.suppress(RuntimeError),
+                    ):
+                        call(nothing)
+                    with self.subTest(side_by_side=side_by_side, call=name, moment=moment):
+                        self.assertEqual(lock._running, {})
+                        self.assertFalse(lock._alone._is_owned() or lock_of_one._is_owned())
+                    if not interrupter.interrupted:
+                        break
+                self.assertGreater(moment, 2)
+                self.assertFalse(interrupter.interrupted)
+                check_free(*free)
+
+    def release(self, lock: SessionLock, _: Callable) -> None:
+        lock.ended.clear()  # what interrupted calls left would add steps to the next call
+        for _ in range(2):
+            session = Session(_sess=object())
+            lock.own(session)
+            del session
+        lock.release_ended()
+
+    def wait_for_worker(self, lock: SessionLock, function: Callable) -> None:
+        with lock.alone():
+            lock.wait_for_worker(function)
+
+    def test_at_random_moments(self) -> None:
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
+        lock = SessionLock(side_by_side=True)
+        calls = in_run(lock), in_replay(lock), in_alone(lock), in_block(lock)
+        check_free(*[in_run(lock)] * 3)
+        caught = 0
+        for i in range(300):
+            timer = threading.Timer(0.0003 + i * 2e-6, _thread.interrupt_main)
+            try:
+                timer.start()
+                while True:
+                    for call in calls:
+                        call(nothing)
+            except KeyboardInterrupt:
+                caught += 1
+            timer.join()
+        self.assertEqual(caught, 300)
+        check_free(in_alone(lock))
+
+    @unittest.skipUnless(
+        hasattr(signal, "pthread_kill"),
+        "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
+    )
+    def test_while_it_waits(self) -> None:
+        lock = SessionLock(side_by_side=True)
+        with Held(in_run(lock)):
+            check_free(in_run(lock))
+            threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+            with self.assertRaises(KeyboardInterrupt), lock.alone():
+                self.fail("not alone")
+            check_free(in_run(lock))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,290 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of the replacement of an OpenVINO session after a failed run.
+
+The environment variable ``ORT_BACKEND_MIXED_RUNS`` sets the number of runs for each device and number of threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import tempfile
+import threading
+import unittest
+import weakref
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import onnx
+from helpers.execution_providers import (
+    HAS_BUILT_IN_OPENVINO,
+    OPENVINO,
+    add_openvino,
+    register_openvino_plugin,
+)
+from helpers.locks import Interrupter
+from helpers.models import caught, parsed
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend.openvino.replacement import Origin
+from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.session import opening
+
+MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
+WIDTH = 8
+
+
+DEVICES = [{OPENVINO: {}}, {OPENVINO: {"num_of_threads": 2, "num_streams": 2}}]
+if HAS_BUILT_IN_OPENVINO:
+    DEVICES += [{OPENVINO: {"device_type": device}} for device in ("AUTO:CPU", "MULTI:CPU", "HETERO:CPU")]
+    DEVICES.append(None)  # nobody specified an EP
+else:
+    DEVICES.append({f"{OPENVINO}.AUTO": {}})
+
+
+def two_rows(name: str = "N") -> onnx.ModelProto:
+    """``y = x + s``. ORT finds out in the run whether ``x`` and ``s`` have the same number of rows."""
+    values = f"(float[{name}, {WIDTH}] x, float[M, {WIDTH}] s) => (float[K, {WIDTH}] y)"
+    return parsed(
+        f"{values} {{ a = MatMul (x, w) y = Add (a, s) }}",
+        w=np.eye(WIDTH, dtype=np.float32),
+    )
+
+
+def rows(count: int, value: float) -> np.ndarray:
+    return np.full((count, WIDTH), value, np.float32)
+
+
+class InterruptTest(unittest.TestCase):
+    """Ctrl-C in the middle of a replacement, with sessions of the CPU EP."""
+
+    def test_at_each_step(self) -> None:
+        """The next replacement succeeds, and an interrupt replaces the whole session or nothing."""
+        content = two_rows().SerializeToString()
+        for moment in range(1000):
+            session, fresh = (InferenceSession(content, providers=[CPU]) for _ in range(2))
+            origin = Origin(content, lambda fresh=fresh: fresh)
+            origin.created = session._providers
+            with Interrupter(moment) as interrupter:
+                origin.renew(session)
+            self.assertEqual(session._sess is fresh._sess, session._providers is fresh._providers)
+            origin.renew(session)
+            self.assertIs(session._sess, fresh._sess)
+            if not interrupter.interrupted:
+                break
+        self.assertFalse(interrupter.interrupted)
+        self.assertGreater(moment, 5)
+
+
+@unittest.skipUnless(
+    HAS_BUILT_IN_OPENVINO or register_openvino_plugin(),
+    f"needs {OPENVINO}, built-in or plugin",
+)
+class OpenVinoTest(unittest.TestCase):
+    def prepare(self, device: dict | None = DEVICES[0], made=None, **keywords):
+        # In bfloat16, which is a default of OpenVINO, small integers are exact.
+        return onnxruntime.backend.prepare(made or two_rows(), provider_options=device, **keywords)
+
+    def fail_once(self, rep) -> None:
+        with self.assertRaises(Exception):  # noqa: B017 # ORT's own Fail or RuntimeException
+            rep.run([rows(3, 1000), rows(5, 777)])
+
+    def assert_right(self, rep, count: int = 1) -> None:
+        np.testing.assert_array_equal(rep.run([rows(count, 2), rows(count, 1)])[0], rows(count, 3))
+
+    def assert_replaced(self, rep, right=None) -> None:
+        self.fail_once(rep)
+        self.assert_right(right or rep)
+
+    def run_mixed(self, rep, threads: int, draw: Callable) -> None:
+        """Run inputs from ``draw``, which returns them with the output, ``None`` for a run that must fail."""
+
+        def run_some(seed: int) -> None:
+            choose = random.Random(seed)
+            for _ in range(MIXED_RUNS // threads):
+                inputs, expected = draw(choose)
+                try:
+                    (y,) = rep.run(inputs)
+                except Exception as error:
+                    self.assertIsNone(expected, error)
+                else:
+                    np.testing.assert_array_equal(y, expected)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(run_some, range(threads)))
+
+    def test_mixed_runs(self) -> None:
+        def draw(choose: random.Random) -> tuple:
+            x, s, a, b = (choose.randint(1, most) for most in (4, 4, 60, 60))
+            s = x if s == 1 else s
+            expected = rows(max(x, s), a + b) if x in (1, s) else None
+            return [rows(x, a), rows(s, b)], expected
+
+        for device, threads in itertools.product(DEVICES, (1, 6)):
+            with self.subTest(device=device, threads=threads):
+                rep = self.prepare(device)
+                self.assertIn(OPENVINO, rep.providers[0])
+                self.run_mixed(rep, threads, draw)
+
+    def test_mixed_runs_of_fixed_shapes(self) -> None:
+        """Failed runs leave nothing behind, also for runs that are parallel."""
+
+        def draw(choose: random.Random) -> tuple:
+            x, index = np.full(5, choose.random(), np.float32), choose.randint(0, 9)
+            return [x, np.full(5, index)], x if index < 5 else None
+
+        text = "(float[5] x, int64[5] i) => (float[5] y) { a = Abs(x) b = GatherElements(a, i) y = Abs(b) }"
+        rep = self.prepare({OPENVINO: {"precision": "FP32"}}, parsed(text))
+        self.assertEqual(rep.why_serial, "")
+        for _ in range(5):
+            self.run_mixed(rep, 4, draw)
+
+    def test_reports_and_free_dimensions_stay(self) -> None:
+        rep = self.prepare(DEVICES[1], two_rows("rows"), free_dimension_overrides={"rows": 3})
+        session, inner = rep.session, rep.session._sess
+
+        def reported() -> list:
+            shapes = [node.shape for node in rep.session.get_inputs()]
+            return [
+                rep.providers,
+                rep.provider_options,
+                rep.unconfirmed,
+                rep.node_assignment,
+                repr(rep),
+                shapes,
+            ]
+
+        before = reported()
+        self.assertIn([3, WIDTH], before[-1])
+        self.assertRegex(rep.why_serial, r"free_dimension_overrides=\{'M': \.\.\.\}")
+        self.fail_once(rep)
+        self.assert_right(rep, 3)
+        self.assertIsNot(rep.session._sess, inner)
+        self.assertIs(rep.session, session)
+        self.assertEqual(reported(), before)
+
+    def test_each_rep_of_a_session_knows_of_a_failure(self) -> None:
+        rep = self.prepare()
+        for other in (
+            rep.with_run_config({}),
+            onnxruntime.backend.prepare(rep.session),
+            onnxruntime.backend.prepare(rep),
+        ):
+            self.assert_replaced(rep, other)
+            self.assert_replaced(other, rep)
+
+    def test_all_routes(self) -> None:
+        rep = self.prepare()
+        x, s = rows(1, 2), rows(1, 1)
+        for inputs, keywords in (
+            ({"x": x, "s": s}, {}),
+            ([x.tolist(), s.tolist()], {}),
+            (list(map(OrtValue.ortvalue_from_numpy, (x, s))), {}),
+            ([x, s], {"timeout": 60}),
+            ([x, s], {"log_severity_level": 3}),
+        ):
+            self.fail_once(rep)
+            np.testing.assert_array_equal(rep.run(inputs, **keywords)[0], 3)
+
+    def test_a_session_of_the_caller_is_not_replaced(self) -> None:
+        options = onnxruntime.SessionOptions()
+        add_openvino(options, {})
+        session = InferenceSession(two_rows().SerializeToString(), options)
+        session.disable_fallback()
+        rep, other = (
+            onnxruntime.backend.prepare(session),
+            onnxruntime.backend.prepare(session),
+        )
+        self.assertIn("application", rep.why_serial)
+        self.assert_right(rep)
+        self.fail_once(rep)
+        for each in (rep, other, onnxruntime.backend.prepare(session)):
+            with self.assertRaisesRegex(RuntimeError, "cannot replace"):
+                self.assert_right(each)
+
+    def test_a_changed_file_is_an_error(self) -> None:
+        """The file of the model, before or while the replacement reads it, or its external data."""
+        for external, while_read in ((False, False), (False, True), (True, False)):
+            with (
+                self.subTest(external=external, while_read=while_read),
+                tempfile.TemporaryDirectory() as folder,
+            ):
+                path, weights = (
+                    Path(folder, "model.onnx"),
+                    Path(folder, "sub", "w" * 150 + ".bin"),
+                )
+                weights.parent.mkdir()
+                location = weights.relative_to(folder).as_posix()
+                onnx.save(
+                    two_rows(),
+                    path,
+                    save_as_external_data=external,
+                    location=location,
+                    size_threshold=0,
+                )
+                rep = self.prepare(made=path)
+                self.assert_replaced(rep)
+                changed = weights if external else path
+
+                def create(*arguments, changed=changed, **keywords) -> InferenceSession:
+                    session = InferenceSession(*arguments, **keywords)
+                    content = changed.read_bytes()
+                    changed.unlink()
+                    changed.write_bytes(content)
+                    return session
+
+                if not while_read:
+                    create(path)
+                    self.assert_right(rep)
+                self.fail_once(rep)
+                with mock.patch.object(opening, "InferenceSession", create if while_read else InferenceSession):
+                    for _ in range(2):
+                        with self.assertRaises(RuntimeError):
+                            self.assert_right(rep)
+
+    def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            empty, absent, unreadable = (Path(folder, name) for name in ("empty", "absent", "unreadable"))
+            empty.touch()
+            unreadable.touch(0o000)
+            for path in (empty, absent, unreadable, folder):
+                expected, got = (caught(lambda ep=ep: self.prepare({ep: {}}, path)) for ep in (CPU, OPENVINO))  # noqa: B023
+                with self.subTest(path):
+                    self.assertIsInstance(expected, Exception)
+                    self.assertIs(type(got), type(expected))
+
+    def test_an_io_binding_outlives_its_inner_session(self) -> None:
+        rep = self.prepare()
+        for _ in range(5):
+            binding = rep.session.io_binding()
+            binding.bind_cpu_input("x", rows(1, 2))
+            self.assert_replaced(rep)
+            binding.bind_cpu_input("s", rows(1, 1))
+            binding.bind_output("y")
+            try:
+                rep.session.run_with_iobinding(binding, rep.run_options())
+            except ValueError as error:  # from ORT 1.31 on
+                self.assertIn("must be used with the session that created it", str(error))
+                continue
+            np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 3)
+
+    def test_the_session_ends_with_its_last_owner(self) -> None:
+        rep = self.prepare()
+        rep.session.io_binding()
+        ended = threading.Event()
+        weakref.finalize(rep.session, ended.set)
+        rep.close()
+        self.assertTrue(ended.is_set(), "a cycle keeps the session")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,153 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The plugin EPs of OpenVINO (onnxruntime-ep-openvino) and Qualcomm (onnxruntime-qnn), for real, alone and together.
+
+Qualcomm's EP computes on a simulator. The OpenVINO EP reports Intel hardware only. On
+another CPU, these tests correct the vendor in ORT's record of the CPU, because OpenVINO supports this CPU, too.
+"""
+
+from __future__ import annotations
+
+import unittest
+from pathlib import Path
+
+import numpy as np
+from helpers.execution_providers import (
+    CPU,
+    OPENVINO,
+    EpTests,
+    ThreadTests,
+    convolutions,
+    image,
+    on_cpu,
+    register_openvino_plugin,
+    run_in_a_new_process,
+    set_cpu_vendor,  # noqa: F401
+)
+from helpers.models import no_session_opens, skip_file, two_nodes
+
+try:
+    import onnxruntime_ep_openvino  # noqa: F401
+    import onnxruntime_qnn
+except ImportError as missing:
+    skip_file(f"needs onnxruntime-ep-openvino and onnxruntime-qnn: {missing}")
+
+import onnxruntime.backend
+from onnxruntime.backend import NotPermittedError
+
+AUTO = "OpenVINOExecutionProvider.AUTO"
+QNN = "QNNExecutionProvider"
+HTP = {"backend_type": "htp"}
+# Qualcomm's library takes any name for its EP: under this one nothing is known of it.
+UNKNOWN = "UnheardOfExecutionProvider"
+AMD = 0x1022
+
+
+def setUpModule() -> None:
+    register_openvino_plugin()
+    onnxruntime.register_execution_provider_library(QNN, onnxruntime_qnn.get_library_path())
+    onnxruntime.register_execution_provider_library(UNKNOWN, onnxruntime_qnn.get_library_path())
+
+
+def prepare(options: dict, model=None, **keywords):
+    return onnxruntime.backend.prepare(model or convolutions(), provider_options=options, **keywords)
+
+
+class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
+    EP = OPENVINO
+    # Options that travel in another one are unconfirmed.
+    OPTIONS = {"num_of_threads": 2, "precision": "FP32", "device_id": 0}  # noqa: RUF012
+    UNCONFIRMED = {"num_of_threads": "2", "precision": "f32", "device_id": "0"}  # noqa: RUF012
+
+    def options_of_one_thread(self) -> onnxruntime.SessionOptions:
+        options = onnxruntime.SessionOptions()
+        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
+        options.add_provider_for_devices(devices[:1], {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'})
+        return options
+
+    def test_precision_is_what_it_computes_in(self) -> None:
+        made, array = convolutions(), image()
+        about_cpu = Path("/proc/cpuinfo")
+        if not about_cpu.exists() or "bf16" not in about_cpu.read_text():
+            self.skipTest("only on a CPU with bfloat16, the default of the EP is not FP32")
+        error = np.abs(prepare({OPENVINO: {}}, made).run([array])[0] - on_cpu(made, array)).max()
+        self.assertGreater(error, EpTests.TOLERANCE * 10)
+
+    def test_a_device_that_it_does_not_have_is_an_error(self) -> None:
+        with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+            prepare({OPENVINO: {"device_id": 7}})
+        self.assertEqual((refused.exception.provider, refused.exception.key), (OPENVINO, "device_id"))
+
+    def test_without_a_device_or_not_registered_it_is_unavailable(self) -> None:
+        printed = run_in_a_new_process(
+            "import test_plugins as tests\n"
+            "def attempt(name):\n"
+            "    try: tests.prepare({name: {}})\n"
+            "    except tests.NotPermittedError as error: print(error)\n"
+            "attempt(tests.OPENVINO)\n"
+            "attempt(tests.QNN)\n"
+            "tests.set_cpu_vendor(tests.AMD)\n"
+            "path = tests.onnxruntime_ep_openvino.get_library_path()\n"
+            "tests.onnxruntime.register_execution_provider_library(tests.OPENVINO, path)\n"
+            "attempt(tests.OPENVINO)\n"
+        )
+        self.assertRegex(
+            printed,
+            f"(?s){OPENVINO}.*not available.*{QNN}.*not available.*{OPENVINO}.*found no device",
+        )
+
+
+class SecondNameTest(EpTests, unittest.TestCase):
+    """The second EP of OpenVINO's library."""
+
+    EP = AUTO
+    OPTIONS = {"precision": "FP32"}  # noqa: RUF012
+    UNCONFIRMED = {"precision": "f32"}  # noqa: RUF012
+
+    def test_it_attaches_only_when_named(self) -> None:
+        self.assertIn(AUTO, onnxruntime.get_available_providers())
+        self.assertNotIn(AUTO, onnxruntime.backend.prepare(convolutions()).providers)
+
+
+class QnnPluginTest(EpTests, unittest.TestCase):
+    EP, OPTIONS, UNCONFIRMED, TOLERANCE = QNN, HTP, HTP, 1e-3
+
+    def test_without_options_it_has_no_backend(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, f"{QNN}.*default backend path"):
+            prepare({QNN: {}})
+
+    def test_the_advice_contains_the_free_dimensions(self) -> None:
+        made = two_nodes(("N", 4))
+        with self.assertWarnsRegex(RuntimeWarning, f"{QNN}.*free_dimension_overrides={{'N': ...}}"):
+            prepare({QNN: HTP}, made)
+        rep = prepare({QNN: HTP}, made, free_dimension_overrides={"N": 2})
+        self.assertGreater(rep.node_assignment[QNN], 0)
+
+
+class PluginsTest(unittest.TestCase):
+    def test_the_caller_orders(self) -> None:
+        for names in (
+            (OPENVINO, QNN),
+            (QNN, OPENVINO),
+            (OPENVINO, "AzureExecutionProvider", QNN),
+        ):
+            with (
+                self.subTest(names),
+                self.assertWarnsRegex(RuntimeWarning, f"No node .*{names[-1]}"),
+            ):
+                rep = prepare({name: HTP if name == QNN else {} for name in names})
+            self.assertEqual(rep.providers, (*names, CPU))
+            self.assertGreaterEqual(rep.node_assignment[names[0]], 11)
+
+    def test_an_unknown_one_is_named_without_options(self) -> None:
+        with no_session_opens(), self.assertRaises(NotPermittedError):
+            prepare({UNKNOWN: HTP})
+        # The error for {} comes from the EP, which requires an option.
+        with self.assertRaisesRegex(RuntimeError, f"{UNKNOWN}.*default backend path"):
+            prepare({UNKNOWN: {}})
+
+
+if __name__ == "__main__":
+    unittest.main()

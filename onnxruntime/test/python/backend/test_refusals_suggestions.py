@@ -1,0 +1,388 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of refusals/suggestions.py: similar names, the argument of a name, and the forms of other APIs."""
+
+from __future__ import annotations
+
+import operator
+import re
+import unittest
+import warnings
+from unittest import mock
+
+import numpy as np
+from helpers.models import no_session_opens, two_nodes
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import refusals
+from onnxruntime.backend.allowlist import unknown_arguments
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.refusals import openvino_names, suggestions
+
+CPU = "CPUExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
+X = np.ones((2, 3), np.float32)
+
+
+class InferenceSessionTest(unittest.TestCase):
+    def test_its_names_have_advice(self) -> None:
+        rep = onnxruntime.backend.prepare(two_nodes())
+        for name in (
+            *dir(onnxruntime.InferenceSession),
+            "inputs",
+            "input_names",
+            "outputs",
+            "output_names",
+        ):
+            if not name.startswith("_") and not hasattr(type(rep), name):
+                with (
+                    self.subTest(name),
+                    self.assertRaisesRegex(AttributeError, f"no attribute '{name}'. Use rep.") as got,
+                ):
+                    getattr(rep, name)
+                for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
+                    operator.attrgetter(advised)(rep)
+        self.assertFalse(hasattr(rep, "no_name"))
+        self.assertFalse(hasattr(rep, "get_inputs"))
+        self.assertNotIn("get_inputs", dir(rep))
+        # Python looks up each attribute of such a class more slowly, and rep.run with it.
+        self.assertFalse(hasattr(type(rep), "__getattr__"))
+        with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
+            rep({"X": X})
+
+
+class OpenVinoNamesTest(unittest.TestCase):
+    def test_each_listed_name_leads_somewhere(self) -> None:
+        for kind, refused in refusals.PROVIDERS[OPENVINO].items():
+            known = PROVIDERS[OPENVINO][kind]
+            for name in (
+                *openvino_names._OPTIONS,
+                *openvino_names._PROPERTIES,
+                *openvino_names._REMOVED,
+            ):
+                for spelled in (name, name.upper()):
+                    with self.subTest(spelled, kind=kind):
+                        advice = openvino_names.instead(spelled, known, refused)
+                        self.assertRegex(advice, "instead|load_config|no option replaces it")
+                        self.assertNotIn(name, [*known, *refused])
+            self.assertEqual(openvino_names.instead("no_such_name", known, refused), "")
+
+
+class CostTest(unittest.TestCase):
+    def test_many_or_long_keywords(self) -> None:
+        many = {f"unknown_{number}": 1 for number in range(200)}
+        with (
+            warnings.catch_warnings(),
+            mock.patch.object(suggestions, "ignored_keyword", wraps=suggestions.ignored_keyword) as searched,
+        ):
+            warnings.simplefilter("ignore")
+            onnxruntime.backend.prepare(two_nodes(), **many)
+        self.assertEqual(searched.call_count, 8)
+        with mock.patch.object(onnxruntime, "get_all_providers", side_effect=AssertionError):
+            suggestions.ignored_keyword("x" * 101, 1)
+
+
+class SimilarNamesTest(unittest.TestCase):
+    def test_names(self) -> None:
+        pools = ("'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'")
+        for keyword, name, *expected in (
+            *(
+                ("session_config", name, "'session.disable_prepacking'")
+                for name in (
+                    "session.disable_prepackin",
+                    "SESSION.DISABLE_PREPACKING",
+                    " session.disable_prepacking\n",
+                )
+            ),
+            ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
+            ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
+            ("run_config", "gpu_graph_id ".rjust(101)),
+            # Keys of a family
+            (
+                "session_config",
+                "session.intra_op.allow_spining",
+                "'session.intra_op.allow_spinning'",
+            ),
+            (
+                "session_config",
+                "session.inter_op.allow_spin",
+                "'session.inter_op.allow_spinning'",
+            ),
+            (
+                "session_config",
+                "session.intra_op.spin_duration_ms",
+                "'session.intra_op.spin_duration_us'",
+            ),
+            (
+                "session_config",
+                "session.intra_op.spin_backof_max",
+                "'session.intra_op.spin_backoff_max'",
+            ),
+            # A part of a name
+            ("session_config", "allow-spinning", pools[0]),
+            (
+                "session_options",
+                "num_threads",
+                "'intra_op_num_threads'",
+                "'inter_op_num_threads'",
+            ),
+            ("session_options", "optimization-level", "'graph_optimization_level'"),
+            ("session_options", "optimization", "'graph_optimization_level'"),
+            (
+                "session_options",
+                "level",
+                "'graph_optimization_level'",
+                "'log_severity_level'",
+            ),
+            # A prefix alone, and a part of many names
+            *(
+                ("session_config", name)
+                for name in (
+                    "session.",
+                    "session.foo",
+                    "session.intra_op.",
+                    "session",
+                    "op",
+                )
+            ),
+            *(("session_config", name) for name in ("ses", "", "\0", "x" * 10**6, "_")),
+            # Names of other keyword arguments
+            (
+                "run_config",
+                "allow_spinning",
+                "session_config['session.intra_op.allow_spinning']",
+            ),
+            ("session_config", "graph_id", "run_config['gpu_graph_id']"),
+            (
+                "session_config",
+                "cudnn_conv1d_pad_to_nc1d",
+                "provider_options['CUDAExecutionProvider']",
+            ),
+        ):
+            with self.subTest(keyword, name=name):
+                suggested = suggestions.similar_name(keyword, "", name, BY_KEYWORD[keyword])
+                self.assertEqual("Did you mean" in suggested, bool(expected), suggested)
+                for part in expected:
+                    self.assertIn(part, suggested)
+
+    def test_providers(self) -> None:
+        for name, meant in (
+            ("cuda", "CUDA"),
+            ("CudaExecutionProvider", "CUDA"),
+            ("CUDAExecutionProvidr", "CUDA"),
+            ("OpenVinoExecutionProvider", "OpenVINO"),
+            ("OpenVIN", "OpenVINO"),
+            ("TensorRT", "Tensorrt"),
+        ):
+            with self.subTest(name):
+                suggested = suggestions.similar_provider(name)
+                self.assertIn(f"Did you mean '{meant}ExecutionProvider'?", suggested)
+        for name in (
+            "Foo",
+            "XExecutionProvider",
+            "MyOwnExecutionProvider",
+            "ExecutionProvider",
+            "",
+            "x" * 10**6,
+        ):
+            with self.subTest(name[:30]):
+                self.assertNotIn("Did you mean", suggestions.similar_provider(name))
+                self.assertEqual(suggestions.provider_named(name), "")
+
+    def test_devices(self) -> None:
+        for given, meant in (
+            ("cuda", "CUDA"),
+            ("cuda:1", "CUDA:1"),
+            ("Cpu", "CPU"),
+            (" CUDA", "CUDA"),
+        ):
+            self.assertIn(f"'{meant}'", suggestions.device(given, ["CPU", "CUDA", "GPU"]))
+        for given in ("CUDA", "TPU", "tpu", None, 1, "cuda" * 100):
+            self.assertEqual(suggestions.device(given, ["CPU", "CUDA", "GPU"]), "")
+        self.assertIn("'CUDA'", suggestions.device("cuda", ["CPU"]))
+        self.assertIn("'CUDA'", suggestions.device("cuda".rjust(100), ["CPU"]))
+        self.assertEqual(suggestions.device("cuda".rjust(101), ["CPU"]), "")
+        for given in ("CPU", "cpu"):  # as on a base with CUDA
+            self.assertIn(
+                "provider_options={'CPUExecutionProvider': {}}",
+                suggestions.device(given, ["CUDA", "GPU"]),
+            )
+
+
+class FormsOfOtherApisTest(unittest.TestCase):
+    def test_values_that_are_no_mapping(self) -> None:
+        separate = {
+            "provider_options": [{"device_id": 1}, {}],
+            "providers": ("CUDAExecutionProvider", CPU),
+        }
+        others = ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})])
+        for keywords, advice in (
+            (
+                separate,
+                f". Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}",
+            ),
+            *(({"provider_options": given}, "") for given in others),
+        ):
+            with (
+                self.subTest(str(keywords)[:50]),
+                no_session_opens(),
+                self.assertRaises(NotPermittedError) as refused,
+            ):
+                onnxruntime.backend.prepare(two_nodes(), **keywords)
+            kind = type(keywords["provider_options"]).__name__
+            self.assertEqual(
+                refused.exception.reason,
+                f"must be a mapping such as a dict, not {kind}{advice}",
+            )
+
+    def test_forms_of_lists(self) -> None:
+        many = {str(number): number for number in range(17)}
+        few = dict(list(many.items())[:16])
+        for names, options, form in (
+            (("cuda", "CPU"), None, f"{{'CUDAExecutionProvider': {{}}, '{CPU}': {{}}}}"),
+            (["cuda"], [{"device_id": 1}, {}], "{'CUDAExecutionProvider': {}}"),
+            (
+                ["cuda"],
+                ({"device_id": 1, "x": 1},),
+                "{'CUDAExecutionProvider': {'device_id': 1}}",
+            ),
+            (
+                [["A", {"x": 1}], ("B", many), ("C", 7)],
+                [{"y": 2}] * 3,
+                "{'A': {'x': 1}, 'B': {...}, 'C': {...}}",
+            ),
+            ([("A", few)], None, f"{{'A': {few}}}"),
+            ([("cuda", {**many, "use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
+            ("CPU", None, f"{{'{CPU}': {{}}}}"),
+            (
+                ("cuda", {"device_id": 1}),
+                None,
+                "{'CUDAExecutionProvider': {'device_id': 1}}",
+            ),
+            (
+                [f"E{number}" for number in range(16)],
+                None,
+                str({f"E{number}": {} for number in range(16)}),
+            ),
+        ):
+            with self.subTest(names):
+                self.assertEqual(suggestions.provider_options(names, options), f"provider_options={form}")
+        for names in ([f"E{number}" for number in range(17)], ["x" * 101]):
+            self.assertEqual(suggestions.provider_options(names), "")
+        self.assertIn("xxx", suggestions.provider_options(["x" * 100]))
+        texts = {str(number): "y" * 70 for number in range(6)}
+        self.assertEqual(suggestions.provider_options([("A", texts)]), "")
+
+    def test_at_most_three_names(self) -> None:
+        known = ["first_level", "second_level", "third_level", "fourth_level"]
+        for count, listed in (
+            (1, ". Did you mean 'first_level'?"),
+            (2, ". Did you mean 'first_level' or 'second_level'?"),
+            (3, ". Did you mean 'first_level', 'second_level' or 'third_level'?"),
+        ):
+            self.assertEqual(
+                suggestions.similar_name("session_options", "", "level", known[:count]),
+                listed,
+            )
+        self.assertEqual(
+            suggestions.similar_name("session_config", "", "device_id", ()).count("['device_id']"),
+            3,
+        )
+
+    def test_the_place_of_a_name(self) -> None:
+        to_list = ". To list the permitted names, run `python -m onnxruntime.backend options {}`"
+        for keyword, provider, name, expected in (
+            ("run_config", "", "zzzzzzz", to_list.format("run")),
+            ("provider_options", "EP", "zzzzzzz", to_list.format("EP")),
+            ("session_options", "", "zzzzzzz", ""),
+        ):
+            self.assertEqual(suggestions.similar_name(keyword, provider, name, ()), expected)
+
+    def test_no_code_of_the_caller_runs(self) -> None:
+        class Liar(dict):
+            def __eq__(self, other: object) -> bool:
+                raise AssertionError("code of the caller ran")
+
+            __hash__ = None
+            __repr__ = __str__ = __len__ = __iter__ = items = __eq__
+
+        class Name(str):
+            __slots__ = ()
+            lower = __eq__ = Liar.__eq__
+            __hash__ = str.__hash__
+
+        self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
+        self.assertEqual(suggestions.provider_options([Name("a")]), "")
+        with self.assertWarns(RuntimeWarning):
+            (warning,) = unknown_arguments.warn_or_reject({Name("a"): 1, Name("b"): 1}, {"b"})
+        self.assertIn("'a'", warning)
+
+
+class IgnoredKeywordTest(unittest.TestCase):
+    """Keyword arguments that the stock backend ignores silently cause a warning."""
+
+    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter("always")
+            self.result = call(*arguments, **keywords)
+        self.assertTrue(all(one.filename == __file__ for one in given))
+        return [str(one.message) for one in given if one.category is RuntimeWarning]
+
+    def test_in_prepare(self) -> None:
+        for name, value, advice in (
+            ("providers", 3, "provider_options={EP: {...}}"),
+            ("device_id", 63, "device='CUDA:63'"),
+            *(("device_id", index, "device='CUDA:0'") for index in (0, 64, -1, "1", True)),
+            *((name, "cuda", "{'CUDAExecutionProvider': {}}") for name in ("provider", "execution_providers", "eps")),
+            ("so", None, "intra_op_num_threads=2"),
+            ("ro", None, "run_config={...}"),
+            ("x", onnxruntime.RunOptions(), "run_config={...}"),
+            ("devic", "CPU", "Did you mean device='CPU'?"),
+            ("provider_option", {"A": 1}, "Did you mean provider_options={'A': 1}?"),
+            ("allow_spinning", True, "allow_spinning': True}"),
+            (
+                "OpenVINO",
+                {"precision": "FP32"},
+                "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}",
+            ),
+            (
+                "session",
+                2,
+                "' is unknown and is ignored. Did you mean session_config={...}, ",
+            ),
+            # The last name is a part of one key that does not end the key.
+            *((name, 2, "' is unknown and is ignored\n") for name in ("something_else", "memory_arena")),
+        ):
+            with self.subTest(name, value=str(value)):
+                (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **{name: value})
+                self.assertRegex(message, f"^Keyword argument '{name}' is (unknown and is )?ignored")
+                self.assertIn(advice, f"{message}\n")
+                self.assertEqual(self.result.warnings, (message,))
+
+    def test_keywords_with_an_effect_cause_no_warning(self) -> None:
+        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
+            message = self.warned(
+                onnxruntime.backend.run,
+                model,
+                [X],
+                log_severity_level=3,
+                only_execute_path_to_fetches=True,
+            )
+            self.assertEqual(message, [])
+        self.assertEqual(
+            self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1),
+            [],
+        )
+        message = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
+        self.assertEqual(message, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

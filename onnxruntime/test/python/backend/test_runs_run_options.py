@@ -1,0 +1,329 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Checks the settings of runs: run config entries and attributes of ``RunOptions``."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import gc
+import reprlib
+import tracemalloc
+import unittest
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import ClassVar
+from unittest import mock
+
+import numpy as np
+from helpers.children import run_code
+from helpers.hostile_values import Str
+from helpers.models import no_session_opens, parsed, reads_linux, sent_run_config, two_nodes
+from helpers.threads import at_every_moment
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend import InputError, NotPermittedError, optional_parts, request
+from onnxruntime.backend.runs import run_options
+
+X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+CPU = "CPUExecutionProvider"
+SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+
+
+def prepare(**keywords):
+    return onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+
+@contextlib.contextmanager
+def counted_run_options() -> Iterator[tuple[object, type]]:
+    """Return a prepared model, and the class of its later run options: it counts the created and the kept ones."""
+
+    class Counted(onnxruntime.RunOptions):
+        created = 0
+        alive: ClassVar = weakref.WeakSet()
+
+        def __init__(self) -> None:
+            super().__init__()
+            Counted.created += 1
+            Counted.alive.add(self)
+
+    rep = prepare()
+    rep.run([X])  # creates the run options of runs without settings
+    with mock.patch.object(run_options, "RunOptions", Counted):
+        yield rep, Counted
+
+
+class RunConfigTest(unittest.TestCase):
+    def test_a_run_adds_and_wins(self) -> None:
+        rep = prepare(run_config={"gpu_graph_id": 3})
+        self.assertEqual(
+            sent_run_config(rep, run_config={SHRINKAGE: "cpu:0"}),
+            {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"},
+        )
+        self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
+        self.assertEqual(
+            sent_run_config(rep),
+            {"gpu_graph_id": "3"},
+            "the next run has the prepared entries only",
+        )
+        self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
+        # These settings are not looked up among those of earlier runs.
+        for given, keywords in (
+            ({"gpu_graph_id": -1}, {"log_severity_level": 3}),
+            (collections.UserDict(gpu_graph_id=-1), {}),
+            ({"gpu_graph_id": np.int64(-1)}, {}),
+        ):
+            self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
+
+    def test_preparing_again(self) -> None:
+        first = prepare(run_config={"gpu_graph_id": 3})
+        for source, before in ((first, {"gpu_graph_id": "3"}), (first.session, {})):
+            for added in ({SHRINKAGE: "cpu:0"}, {"gpu_graph_id": "4"}):
+                again = onnxruntime.backend.prepare(source, run_config=added)
+                self.assertIs(again.session, first.session)
+                self.assertEqual(
+                    (dict(again.run_config), sent_run_config(again)),
+                    ({**before, **added},) * 2,
+                )
+        self.assertEqual((dict(first.run_config), sent_run_config(first)), ({"gpu_graph_id": "3"},) * 2)
+
+    @reads_linux
+    def test_it_acts_on_each_run(self) -> None:
+        # A run that leaves 64 MiB in the arena releases them at its end, as the resident memory shows.
+        code = f"""
+import numpy as np, os, sys
+import onnxruntime.backend
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+rep = onnxruntime.backend.prepare(sys.stdin.buffer.read(), provider_options={{"{CPU}": {{}}}})
+x = np.ones((16 << 20,), np.float32)
+rep.run([x[:1]])  # small, because the arena never releases its first region
+rep.run([x])
+kept = resident()
+shrink = {{"{SHRINKAGE}": "cpu:0"}}
+shrinking = onnxruntime.backend.prepare(rep, run_config=shrink)
+for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)):
+    prepared.run([x], run_config=run_config)
+    print(kept - resident())
+    rep.run([x])
+    assert kept - resident() < 32, "a run without it keeps the arena"
+"""
+        big = parsed("(float[N] X) => (float[1] Y) { Z = Neg (X) Y = ReduceMax <keepdims = 1> (Z) }")
+        done = run_code(code, input=big.SerializeToString())
+        done.check_returncode()
+        released = [int(line) for line in done.stdout.split()]
+        self.assertEqual(len(released), 3)
+        self.assertGreater(min(released), 48)
+
+    def test_another_thread_changes_it_in_a_run(self) -> None:
+        rep, config = prepare(), {}
+
+        def run() -> list:
+            config.clear()
+            config[SHRINKAGE] = "cpu:0"
+            return rep.run([X], run_config=config)
+
+        def check(seen: object) -> None:
+            np.testing.assert_array_equal(seen[0], abs(X))
+
+        at_every_moment(lambda: config.update({"gpu_graph_id": -1}), run, check)
+
+    def test_another_thread_adds_entries_while_it_is_read(self) -> None:
+        for added in (1, 300):
+            config, more = {}, {str(number): 1 for number in range(added)}
+
+            def read(config=config) -> dict:
+                config.clear()
+                config["a"] = 1
+                return request.read("session_config", config)
+
+            def check(seen: object, added=added) -> None:
+                if (seen, added) != (NotPermittedError, 300):
+                    self.assertLessEqual(len(seen), 256)
+                    self.assertEqual(seen["a"], 1)
+
+            at_every_moment(
+                lambda config=config, more=more: config.update(more),
+                read,
+                check,
+                opcodes=True,
+            )
+
+    def test_refused_settings(self) -> None:
+        rep, no_arena = (
+            prepare(run_config={"gpu_graph_id": 3}),
+            prepare(enable_cpu_mem_arena=False),
+        )
+        plain = prepare(provider_options={})  # on CUDA, "gpu:0" is permitted
+        for _ in range(2):  # each of them equals a value below
+            plain.run([X], run_config={"gpu_graph_id": 1})
+            plain.run([X], run_config={SHRINKAGE: "cpu:0"})
+            plain.run([X], run_config=MappingProxyType({SHRINKAGE: "cpu:0"}))
+            for attributes in (
+                {"log_severity_level": 3},
+                {"log_verbosity_level": 0},
+                {"logid": "mine"},
+            ):
+                plain.run([X], **attributes)
+            plain.run(
+                [X],
+                run_config={SHRINKAGE: "cpu:0"},
+                log_severity_level=3,
+                only_execute_path_to_fetches=True,
+            )
+        doubled: list = []
+        for _ in range(100):
+            doubled = [doubled, doubled]
+        for prepared, keyword, value in (
+            *((rep, "run_config", value) for value in (7, "gpu_graph_id", [("gpu_graph_id", 1)], object(), doubled)),
+            *((rep, "run_config", {"gpu_graph_id": value}) for value in (1024, "-2", doubled)),
+            *((rep, "run_config", {key: 1}) for key in ("no.such", "session.disable_prepacking", None)),
+            *((plain, "run_config", {"gpu_graph_id": equal}) for equal in (True, 1.0, 1 + 0j, Str("1"))),
+            *((plain, "run_config", {key: 1}) for key in (Str("gpu_graph_id"), Str("profile"))),
+            *((plain, "run_config", {key: Str("cpu:0")}) for key in (SHRINKAGE, Str(SHRINKAGE))),
+            (plain, "run_config", {Str(SHRINKAGE): "cpu:0"}),
+            (plain, "run_config", {"log_severity_level": 3}),
+            (plain, "run_config", MappingProxyType({SHRINKAGE: "gpu:0"})),
+            (plain, "logid", Str("mine")),
+            *((plain, "log_severity_level", equal) for equal in (3.0, True)),
+            (plain, "only_execute_path_to_fetches", 1.0),
+            (plain, "logid", doubled),
+            (no_arena, "run_config", {SHRINKAGE: "cpu:0"}),
+            *((plain, "run_config", {SHRINKAGE: value}) for value in ("gpu:0", "cpu:0;gpu:0")),
+        ):
+            kind = NotPermittedError if keyword != "run_config" or isinstance(value, Mapping) else TypeError
+            for more in ({}, {"log_verbosity_level": 0}):
+                for _ in range(2):
+                    with (
+                        self.subTest(keyword, value=reprlib.repr(value)),
+                        self.assertRaises(kind) as caught,
+                    ):
+                        prepared.run([X], **{keyword: value}, **more)
+                    self.assertEqual(caught.exception.keyword, keyword)
+        with self.assertRaises(NotPermittedError):
+            plain.run([X], log_verbosity_level=False)
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"})
+        self.assertEqual(sent_run_config(plain, run_config={"gpu_graph_id": 1}), {"gpu_graph_id": "1"})
+        with no_session_opens(), self.assertRaises(NotPermittedError):
+            prepare(run_config={SHRINKAGE: "cpu:0"}, enable_cpu_mem_arena=False)
+        for empty in ({}, MappingProxyType({}), collections.UserDict()):
+            self.assertEqual(sent_run_config(plain, run_config=empty), {})
+
+    def test_settings_of_the_session_are_refused(self) -> None:
+        rep = prepare()
+        keywords = (
+            "provider_options",
+            "session_config",
+            "session_options",
+            "free_dimension_overrides",
+        )
+        for i, keyword in enumerate(keywords):
+            with self.assertRaises(NotPermittedError) as caught:
+                rep.run([X], **{late: {} for late in reversed(keywords[i:])})
+            self.assertEqual(caught.exception.keyword, keyword, "the first in the documented order")
+            with warnings.catch_warnings(action="error"):
+                rep.run([X], **{keyword: None})
+
+    def test_large_arguments_of_a_run_are_not_copied(self) -> None:
+        rep, many, long = (
+            prepare(),
+            {str(number): 1 for number in range(10**6)},
+            "x" * 10**6,
+        )
+        optional_parts.load("refusals.suggestions")  # an error would load it, and its memory does not count
+        run_configs = ({"run_config": given} for given in (many, {long: 1}, {SHRINKAGE: long}))
+        for keywords in (*run_configs, {"logid": long}, {long: 1}):
+            refuses = contextlib.suppress if long in keywords else self.assertRaises  # an unknown name is ignored
+            tracemalloc.start()
+            with warnings.catch_warnings(), refuses(NotPermittedError):
+                warnings.simplefilter("ignore")
+                rep.run([X], **keywords)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            self.assertLess(peak, 10**6)
+
+    def test_settings_of_an_earlier_run_are_used_again(self) -> None:
+        with counted_run_options() as (rep, options):
+            for logid in (
+                "worker",
+                "".join(["work", "er"]),
+            ):  # marshal distinguishes an interned text from others
+                rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
+            self.assertEqual(options.created, 1)
+
+    def test_options_for_the_session_have_the_attributes_of_a_run(self) -> None:
+        rep = prepare(run_config={SHRINKAGE: "cpu:0"})
+        options = rep.run_options(log_severity_level=3, logid="mine")
+        self.assertEqual((options.log_severity_level, options.logid), (3, "mine"))
+        self.assertEqual(options.get_run_config_entry(SHRINKAGE), "cpu:0")
+        self.assertNotEqual(rep.run_options().log_severity_level, 3)
+        for refused in ({"log_severity_level": 0}, {"terminate": True}):
+            with self.subTest(refused), self.assertRaises(NotPermittedError):
+                rep.run_options(**refused)
+        with self.assertWarnsRegex(RuntimeWarning, "'unknown' .*is ignored"):
+            rep.run_options(unknown=1)
+
+    def test_few_settings_of_earlier_runs_are_kept(self) -> None:
+        most = 0
+        with counted_run_options() as (rep, options):
+            for number in range(1000):
+                rep.run([X], logid=f"run {number}")
+                most = max(most, len(options.alive))
+        self.assertIn(most, range(2, 65))
+
+    def test_no_text_of_a_caller_is_kept(self) -> None:
+        marker = "of the caller"
+        with counted_run_options() as (rep, options):
+            for keywords in (
+                {marker: 1},
+                {"unknown": marker},
+                {"unknown": 1 << 9999},
+                {"logid": marker * 1000},
+                {"logid": 1 << 9999},
+                {"only_execute_path_to_fetches": "1"},
+                {"run_config": {marker: "1"}},
+                {"run_config": {SHRINKAGE: marker}},
+                {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},
+                {"run_config": {"gpu_graph_id": f"{'0' * 99}1"}},
+                {"run_config": {"gpu_graph_id": 1 << 9999}},
+            ):
+                for more in ({}, {"log_severity_level": 3}):
+                    with contextlib.suppress(NotPermittedError):
+                        rep.run([X], **keywords, **more)
+                    self.assertEqual(len(options.alive), 0, keywords)
+
+    def test_kept_settings_do_not_keep_the_session(self) -> None:
+        self.check_not_kept(lambda rep: rep.run([X], run_config={SHRINKAGE: "cpu:0"}))
+
+    def test_errors_do_not_keep_the_session(self) -> None:
+        for inputs in ([], [X[0]], ["text"], {"unknown": X}):
+
+            def fail(rep: object, inputs: object = inputs) -> None:
+                try:  # assertRaises would clear the frames of the error
+                    rep.run(inputs)
+                except InputError:
+                    return
+                self.fail(inputs)
+
+            with self.subTest(inputs):
+                self.check_not_kept(fail)
+
+    def check_not_kept(self, use: Callable) -> None:
+        """Check that the session ends with its prepared model, and not in the garbage collector."""
+        gc.disable()
+        self.addCleanup(gc.enable)
+        rep = prepare()
+        session = weakref.ref(rep._session)
+        use(rep)
+        del rep
+        self.assertIsNone(session())
+
+
+if __name__ == "__main__":
+    unittest.main()

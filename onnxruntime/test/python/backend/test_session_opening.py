@@ -1,0 +1,340 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of creating a session: the API that attaches each EP, and the EPs of the session."""
+
+from __future__ import annotations
+
+import os
+import unittest
+import warnings
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from helpers.children import run_code
+from helpers.execution_providers import CPU, NO_CPU, WEBGPU
+from helpers.models import no_session_opens, usable_providers
+from helpers.processes import (
+    AZURE,
+    CUDA,
+    IDLE,
+    OPENVINO,
+    QNN,
+    TENSORRT,
+    UNKNOWN,
+    device_of,
+    opened,
+    permit,
+    prepare,
+    process_with,
+)
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.session import failures, opening, presence, verification
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
+
+
+class AttachTest(unittest.TestCase):
+    def check_attached(self, options: dict, *expected: tuple, argument: list | None = None, **process) -> None:
+        """Check ``providers=`` and the calls: (key, text), (EP, options), or (index of a device, options)."""
+        with self.subTest(options, **process), process_with(**process) as devices:
+            noted, keywords = opened(options)
+            calls = [arguments for name, arguments, _ in noted.mock_calls if "provider" in f"{name}{arguments[0]}"]
+            places = {id(device): index for index, device in enumerate(devices)}  # equal devices differ by their index
+            found = [(places[id(*to)] if type(to) is list else to, texts) for to, texts in calls]
+            self.assertEqual(found, [*expected])
+            self.assertEqual(keywords, {"providers": argument, "enable_fallback": 0})
+
+    def test_the_api_for_each_ep(self) -> None:
+        # Both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU.
+        self.check_attached(
+            {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}},
+            ("ep.openvinoexecutionprovider.num_of_threads", "2"),
+            (OPENVINO, {"num_of_threads": "2"}),
+            ("ep.cudaexecutionprovider.use_tf32", "0"),
+            (CUDA, {"use_tf32": "0"}),
+            bundled=(CUDA, OPENVINO),
+        )
+        # A built-in EP can have devices, too.
+        self.check_attached(
+            {WEBGPU: {}},
+            (WEBGPU, {}),
+            bundled=(WEBGPU,),
+            devices=[device_of(WEBGPU, plugin=False)],
+        )
+        htp = {"backend_type": "htp"}
+        self.check_attached({QNN: htp | {"device_id": 1}}, (1, htp), plugins=(QNN, QNN))
+        self.check_attached({QNN: {}}, (0, {}), plugins=(QNN, QNN))
+        self.check_attached({UNKNOWN: {"device_id": 1}}, (1, {}), plugins=(UNKNOWN, UNKNOWN))
+        self.check_attached({TENSORRT: {}}, (0, {}), plugins=(TENSORRT,))
+        inside = '{"CPU": {"INFERENCE_NUM_THREADS": "2", "INFERENCE_PRECISION_HINT": "f32"}}'
+        options = {"num_of_threads": 2, "precision": "FP32"}
+        self.check_attached({OPENVINO: options}, (0, {"load_config": inside}), plugins=(OPENVINO,))
+        self.check_attached(
+            {TENSORRT: {"trt_fp16_enable": True}, CUDA: {"device_id": 0}},
+            argument=[(TENSORRT, {"trt_fp16_enable": "True"}), (CUDA, {"device_id": "0"})],
+            bundled=(TENSORRT, CUDA),
+        )
+
+    def check_error(self, options: dict, message: str, got: list[str] | None = None, **process) -> None:
+        with (
+            self.subTest(options),
+            process_with(**process),
+            self.assertRaisesRegex(RuntimeError, message),
+        ):
+            opened(options, got)
+
+    def test_options_that_no_api_can_attach(self) -> None:
+        message = f"{QNN}.*'device_id'.* value 2. Expected an integer below 2"
+        self.check_error({QNN: {"device_id": 2}}, message, plugins=(QNN, QNN))
+        message = f"{TENSORRT}.* combined with {QNN}: ORT ignores plugin EPs"
+        self.check_error({TENSORRT: {}, QNN: {}}, message, bundled=(TENSORRT,), plugins=(QNN,))
+        devices = [device_of(OPENVINO), device_of(OPENVINO, hardware="GPU")]
+        of_a_cpu = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
+        for name, value in of_a_cpu.items():
+            message = f"'{name}'.* device 1 .*GPU. .* CPU"
+            self.check_error({OPENVINO: {"device_id": 1, name: value}}, message, devices=devices)
+        with process_with(devices=devices):
+            opened({OPENVINO: {"device_id": 0} | of_a_cpu})
+            opened({OPENVINO: {"device_id": 1}})
+
+    def test_an_ep_that_did_not_come_up(self) -> None:
+        for eps, got in (
+            ([CUDA], [CPU]),
+            ([CUDA, OPENVINO], [OPENVINO, CPU]),
+            ([CUDA, OPENVINO], [OPENVINO, CUDA, CPU]),
+        ):
+            message = f"{', '.join(got)}, but .*{', '.join(eps)}, in this order"
+            self.check_error({ep: {} for ep in eps}, message, got, bundled=(CUDA, OPENVINO))
+
+    def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
+        """ORT lists QNN here, but has none: what adds it to the session options raises."""
+        with (
+            process_with(bundled=(QNN,)),
+            self.assertRaisesRegex(RuntimeError, rf"{QNN}.*could not be attached\. \S.*ORT"),
+        ):
+            opening.create(b"", permit({QNN: {}}), (), opening.SessionOptions())
+
+    def test_options_that_only_the_ep_rejects(self) -> None:
+        """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
+        accepted = {
+            "device_type": "CPU",
+            "device_id": "1",
+            "precision": "FP32",
+            "use_tf32": "0",
+        }
+        for ep, options, blamed in (
+            (OPENVINO, {"device_type": "GPU"}, "device_type"),
+            (
+                OPENVINO,
+                {"precision": "FP32", "device_type": "HETERO:GPU,CPU"},
+                "device_type",
+            ),
+            (OPENVINO, {"device_type": "CPU", "precision": "FP32"}, ""),  # both together
+            (CUDA, {"use_tf32": True, "device_id": 1}, "use_tf32"),
+            (CUDA, {"use_tf32": False, "device_id": 2}, "device_id"),
+            (TENSORRT, {"device_id": 2}, "device_id"),
+            (OPENVINO, {}, None),
+        ):
+            for attaches in (True, False):
+
+                def add_provider(name: str, texts: dict[str, str], attaches: bool = attaches) -> None:
+                    accepts = all(texts[option] <= accepted[option] for option in texts)
+                    if not attaches or not accepts or len(texts) > 1:
+                        raise InvalidArgument("the configuration is not supported")
+
+                made = mock.Mock(add_provider=add_provider)
+                if not options:
+                    made.add_provider = mock.Mock(side_effect=InvalidArgument)
+                with (
+                    self.subTest(options, attaches=attaches),
+                    process_with(bundled=(ep,)),
+                    mock.patch.object(
+                        opening,
+                        "InferenceSession",
+                        side_effect=RuntimeError("invalid option"),
+                    ),
+                    mock.patch.object(failures, "SessionOptions", lambda made=made: made),
+                ):
+                    with self.assertRaises(RuntimeError) as caught:
+                        opening.create(b"", permit({ep: options}), (), made)
+                    refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
+                    expected = ("provider_options", ep, blamed) if attaches and options else (None,) * 3
+                    self.assertEqual(refusal, expected)
+                    if expected[2] == "device_id":
+                        self.assertIn("has 2 devices", str(caught.exception))
+
+
+class AvailableTest(unittest.TestCase):
+    """A caller who specifies no EP, on a machine without a library that an EP of this build needs."""
+
+    def prepared(self, listed: list[str], failing: dict[str, str], **keywords) -> tuple[list, object]:
+        """Return the attempts to create a session, as EPs and fallback, and the prepared model or the refusal."""
+        tried = []
+
+        def create(
+            model: bytes,
+            options: onnxruntime.SessionOptions,
+            *,
+            providers: list[str],
+            enable_fallback: int,
+        ):
+            tried.append((providers, enable_fallback))
+            for name, error in failing.items() if not enable_fallback else ():
+                if name in providers:
+                    raise RuntimeError(error)
+            # Not with the options: this process has no global thread pools.
+            return onnxruntime.InferenceSession(model, providers=[CPU])
+
+        with (
+            mock.patch.object(presence, "stock_list", return_value=listed),
+            mock.patch.object(opening, "InferenceSession", create),
+        ):
+            try:
+                return tried, prepare(None, **keywords)
+            except onnxruntime.backend.NotPermittedError as refusal:
+                return tried, refusal
+
+    def test_the_attempts(self) -> None:
+        needs = "an EP's library is missing"
+        for listed, failing, tried in (
+            ([CUDA, CPU], {}, [([CUDA, CPU], 0)]),
+            (
+                [TENSORRT, CUDA, CPU],
+                {TENSORRT: needs},
+                [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 0)],
+            ),
+            ([CUDA, CPU], {CUDA: needs}, [([CUDA, CPU], 0), ([CUDA, CPU], 1)]),
+        ):
+            with (
+                self.subTest(failing),
+                self.assertWarnsRegex(RuntimeWarning, f"runs on the CPU.*{CUDA}"),
+            ):
+                found, rep = self.prepared(listed, failing)
+            self.assertEqual((found, rep.providers, len(rep.warnings)), (tried, (CPU,), 1))
+            self.assertFalse(rep.session._enable_fallback)
+            np.testing.assert_array_equal(rep.run([np.ones((2, 3), np.float32)])[0], 1)
+
+    def test_without_global_thread_pools(self) -> None:
+        """The refusal comes before ORT's own fallback, which prints."""
+        failing = {TENSORRT: "no libnvinfer", CPU: "EnvCreatedWithGlobalThreadPools"}
+        tried, refusal = self.prepared([TENSORRT, CPU], failing, use_per_session_threads=False)
+        self.assertEqual(refusal.keyword, "use_per_session_threads")
+        self.assertEqual(tried, [([TENSORRT, CPU], 0), ([CPU], 0)])
+
+    def test_a_registered_plugin_that_is_not_specified(self) -> None:
+        """ORT 1.32 would attach some of them after the CPU EP, if ``providers=`` contained them."""
+        for name in (QNN, UNKNOWN):
+            with (
+                self.subTest(name),
+                process_with(bundled=IDLE, plugins=(name,)),
+                self.assertWarnsRegex(RuntimeWarning, f"provider_options.*'{name}'"),
+                mock.patch.object(opening, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
+            ):
+                rep = prepare(None)
+            self.assertEqual(created.call_args.kwargs["providers"], [*IDLE, CPU])
+            self.assertEqual(len(rep.warnings), 1)
+            excluded = mock.patch.dict("os.environ", {EXCLUDE: name})
+            with self.subTest(excluded=name), process_with(plugins=(name,)), excluded:
+                self.assertEqual(prepare(None).warnings, ())
+
+
+class CaptureTest(unittest.TestCase):
+    def test_a_session_on_the_cpu_imports_nothing_of_capture(self) -> None:
+        code = f"""if True:
+            import sys, onnxruntime.backend
+            from helpers.models import two_nodes
+            onnxruntime.backend.prepare(two_nodes(), provider_options={{{CPU!r}: {{}}}})
+            print([name for name in sys.modules if name.startswith("onnxruntime.backend.capture")])
+        """
+        self.assertEqual(run_code(code).stdout, "[]\n")
+
+
+class WhichTest(unittest.TestCase):
+    def test_the_named_ones_in_order_then_the_cpu(self) -> None:
+        for names, want in (
+            ((), (CPU,)),
+            ((CPU,), (CPU,)),
+            (IDLE, (*IDLE, CPU)),
+            ((*IDLE, CPU), (*IDLE, CPU)),
+            ((CPU, *IDLE), (CPU, *IDLE)),
+        ):
+            with self.subTest(names), warnings.catch_warnings(record=True) as given:
+                warnings.simplefilter("always")
+                rep = prepare({name: {} for name in names})
+            self.assertEqual(len(given), AZURE in names)
+            self.assertEqual((rep.providers, dict(rep.unconfirmed)), (want, {}))
+            self.assertEqual(dict(rep.node_assignment), {CPU: 2} | ({AZURE: 0} if AZURE in names else {}))
+            np.testing.assert_array_equal(rep.run([np.float32([[-1, 2, 3]] * 2)])[0], [[1, 2, 3]] * 2)
+
+    @unittest.skipUnless(IDLE, f"this ORT was built without {AZURE}")
+    def test_no_node_is_a_warning_or_an_error(self) -> None:
+        with self.assertWarnsRegex(RuntimeWarning, f"{AZURE}.*runs on {CPU}. Check .*cpu_ep_fallback") as caught:
+            prepare({AZURE: {}})
+        self.assertEqual(os.path.basename(caught.filename), "processes.py")  # where prepare is called
+        with self.assertWarnsRegex(RuntimeWarning, "No node of this model") as caught:
+            prepare({AZURE: {}, CPU: {}})
+        self.assertNotIn("disable_cpu_ep_fallback", str(caught.warning))
+        with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
+            prepare({AZURE: {}}, session_config=NO_CPU)
+
+    def test_who_switches_the_record_off_has_none(self) -> None:
+        key = "session.record_ep_graph_assignment_info"
+        rep = prepare({CPU: {}}, session_config={key: False})
+        self.assertEqual(dict(rep.session_config), {key: "0"})
+        self.assertIsNone(rep.node_assignment)
+
+    def test_the_record_of_nodes(self) -> None:
+        # A plugin EP can assign nodes to a part of itself, which the session does not list. Memory of an EP is proof of
+        # work. The CPU EP comes last, and callers expect the other EPs to run the whole model.
+        for names, nodes, memory, counts, warns in (
+            (
+                [CUDA, CPU],
+                [(UNKNOWN, 2), (CPU, 1), (UNKNOWN, 2)],
+                "",
+                {CUDA: 0, CPU: 1, UNKNOWN: 4},
+                True,
+            ),
+            ([CUDA, CPU], [(CUDA, 1)], "", {CUDA: 1, CPU: 0}, False),
+            ([WEBGPU, CPU], [], "WebGPU_Buf", None, False),
+            ([WEBGPU, CPU], [], "Cpu", None, True),
+        ):
+            session = SimpleNamespace(
+                get_providers=lambda names=names: names,
+                get_provider_graph_assignment_info=lambda nodes=nodes: [
+                    SimpleNamespace(ep_name=name, get_nodes=lambda count=count: [None] * count) for name, count in nodes
+                ],
+                get_input_memory_infos=lambda memory=memory: [SimpleNamespace(name=memory)],
+                get_output_memory_infos=list,
+                get_inputs=list,
+            )
+            with self.subTest(nodes, memory=memory):
+                self.assertEqual(verification.node_assignment(session), counts)
+                specified = Permit("", True, {name: {} for name in names})
+                self.assertEqual(bool([*verification._without_nodes(session, specified)]), warns)
+
+    def test_specified_and_not_available(self) -> None:
+        every = ",".join([AZURE, CUDA, OPENVINO, TENSORRT, WEBGPU])
+        for excluded, name, message in (
+            (every, AZURE, f"{AZURE}.*EXCLUDE_PROVIDERS"),
+            (every, CUDA, f"{CUDA}.*EXCLUDE_PROVIDERS"),
+            ("", QNN, f"{QNN}.*not available.*{CPU}"),
+            ("", UNKNOWN, "not permitted.*unknown execution provider"),
+        ):
+            with (
+                self.subTest(name, excluded=excluded),
+                mock.patch.dict(os.environ, {EXCLUDE: excluded}),
+            ):
+                with no_session_opens(), self.assertRaisesRegex(RuntimeError, message):
+                    prepare({name: {}})
+                self.assertEqual(prepare(None).providers, (CPU,) if excluded else usable_providers())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,88 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of comparing a session with its permit."""
+
+from __future__ import annotations
+
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+from helpers.processes import CUDA, OPENVINO, permit, process_with
+
+from onnxruntime import SessionOptions
+from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.session import verification
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+
+class ReadBackTest(unittest.TestCase):
+    def session(self, **reported: dict) -> SimpleNamespace:
+        return SimpleNamespace(
+            get_providers=lambda: list(reported),
+            get_provider_options=lambda: reported,
+            get_provider_graph_assignment_info=mock.Mock(side_effect=Fail),
+            get_session_options=SessionOptions,
+        )
+
+    def test_another_value_than_was_sent_is_an_error(self) -> None:
+        with process_with(bundled=(CUDA,)):
+            permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
+        texts = {
+            "use_tf32": "0",
+            "device_id": "0",
+            "gpu_mem_limit": "1",
+            "user_compute_stream": "0",
+        }
+        applied = verification.read_back(self.session(**{CUDA: texts}), permitted)
+        self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
+        self.assertEqual(applied.unconfirmed, {})
+        for wrong in ("1", "", "perhaps"):
+            with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
+                verification.read_back(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
+
+    def test_another_spelling_of_the_same_value_is_none(self) -> None:
+        with process_with(bundled=(CUDA,)):
+            permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
+        for flag, size in (
+            ("False", "1073741824"),
+            ("0", "01073741824"),
+            ("false", "1073741824"),
+        ):
+            read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
+            applied = verification.read_back(read, permitted)
+            self.assertEqual(applied.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
+
+    def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
+        """If the EP reports the text anyway, it must be the text that was sent."""
+        option = "enable_skip_layer_norm_strict_mode"
+        there = Circumstances((1, 27), "x86_64", system="Linux")
+        with (
+            process_with(bundled=(CUDA,)),
+            mock.patch.object(Circumstances, "expected", lambda _: there),
+        ):
+            permitted = permit({CUDA: {option: True}})
+        applied = verification.read_back(self.session(**{CUDA: {option: "1"}}), permitted)
+        self.assertEqual(
+            (applied.provider_options, applied.unconfirmed),
+            ({CUDA: {}}, {CUDA: {option: "1"}}),
+        )
+        with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
+            verification.read_back(self.session(**{CUDA: {option: "true"}}), permitted)
+
+    def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
+        with process_with(plugins=(OPENVINO,)):
+            permitted = permit({OPENVINO: {"num_of_threads": 2}})
+        carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}
+        # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
+        applied = verification.read_back(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted)
+        self.assertEqual(applied.provider_options, {OPENVINO: {}})
+        self.assertEqual(applied.unconfirmed, {OPENVINO: {"num_of_threads": "2"}})
+        with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
+            verification.read_back(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
+
+
+if __name__ == "__main__":
+    unittest.main()
