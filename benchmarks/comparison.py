@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import NamedTuple
 
 # The sides of a comparison. A comparison without BY_HAND measures the backend only.
@@ -55,7 +55,9 @@ class Figure(NamedTuple):
 
     @property
     def spread(self) -> float:
-        return (self.high - self.low) / self.median if self.median else 0.0
+        if not self.median:
+            return 0.0
+        return (self.high - self.low) / self.median
 
 
 def figure(which: str, samples: Mapping[str, list[float]]) -> Figure:
@@ -63,8 +65,10 @@ def figure(which: str, samples: Mapping[str, list[float]]) -> Figure:
     values = samples[BACKEND]
     if which == RATIO:
         values = [ours / raw for ours, raw in zip(values, samples[BY_HAND], strict=True)]
-    low, _, high = quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
-    return Figure(median(values), low, high)
+    if len(values) == 1:
+        return Figure(values[0], values[0], values[0])
+    low, middle, high = quantiles(values, n=4, method="inclusive")
+    return Figure(middle, low, high)
 
 
 class Row(NamedTuple):
@@ -98,10 +102,14 @@ class Row(NamedTuple):
         """The reason why the row cannot be judged, or ``""``. Other processes change times only, not memory."""
         if self.comparison.unit != "s":
             return ""
-        figures = [self.ratio or self.value]
-        figures += [self.stock] if self.stock and self.comparison.judged == OF_STOCK else []
-        spread = max(one.spread for one in figures)
-        return self.busy or (f"the quartiles differ by {spread:.0%}" if spread > MOST_SPREAD else "")
+        if self.busy:
+            return self.busy
+        spread = (self.ratio or self.value).spread
+        if self.stock and self.comparison.judged == OF_STOCK:
+            spread = max(spread, self.stock.spread)
+        if spread > MOST_SPREAD:
+            return f"the quartiles differ by {spread:.0%}"
+        return ""
 
     @property
     def met(self) -> bool | None:

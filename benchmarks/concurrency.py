@@ -30,14 +30,28 @@ def sides(
     session = InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
     rep = onnxruntime.backend.prepare(session, "CPU")
     name = session.get_inputs()[0].name
-    backend = [partial(rep.run, [array]) for array in inputs]
-    return together(backend, [partial(session.run, None, {name: array}) for array in inputs], runs)
+    backend = []
+    by_hand = []
+    for array in inputs:
+        backend.append(partial(rep.run, [array]))
+        by_hand.append(partial(session.run, None, {name: array}))
+    return together(backend, by_hand, runs)
 
 
-_SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]
-_MAGIKA = [np.full((1, 2048), ord("a") + number, np.int32) for number in range(THREADS)]
+def small_arrays(count: int) -> list[np.ndarray]:
+    """Return different inputs of the model with two nodes."""
+    return [np.full(4, number, np.float32) for number in range(count)]
+
+
+def magika_arrays(count: int) -> list[np.ndarray]:
+    """Return different inputs of Magika."""
+    return [np.full((1, 2048), ord("a") + number, np.int32) for number in range(count)]
+
+
+_TWO_NODES = partial(sides, models.two_nodes, small_arrays(THREADS), 1000)
+_MAGIKA = partial(sides, models.magika, magika_arrays(THREADS), 4)
 # Their limit is on the time of as many runs: 0.95 of the throughput.
 COMPARISONS = (
-    Comparison("8 threads, two nodes", partial(sides, models.two_nodes, _SMALL, 1000), 1 / 0.95),
-    Comparison("8 threads, Magika", partial(sides, models.magika, _MAGIKA, 4), 1 / 0.95),
+    Comparison("8 threads, two nodes", _TWO_NODES, 1 / 0.95),
+    Comparison("8 threads, Magika", _MAGIKA, 1 / 0.95),
 )

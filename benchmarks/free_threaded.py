@@ -27,11 +27,9 @@ def _sides(
     return concurrency.sides(model, arrays, runs)
 
 
-_SMALL = [np.full(4, number, np.float32) for number in range(THREADS)]
-_MAGIKA = [np.full((1, 2048), ord("a") + number, np.int32) for number in range(THREADS)]
+_TWO_NODES = partial(_sides, models.two_nodes, concurrency.small_arrays(THREADS), 2000)
+_MAGIKA = partial(_sides, models.magika, concurrency.magika_arrays(THREADS), 8)
 COMPARISONS = (
-    Comparison(
-        "free-threaded, 2 threads, two nodes", partial(_sides, models.two_nodes, _SMALL, 2000), 1.0, stock=False
-    ),
-    Comparison("free-threaded, 2 threads, Magika", partial(_sides, models.magika, _MAGIKA, 8), 1.02, stock=False),
+    Comparison("free-threaded, 2 threads, two nodes", _TWO_NODES, 1.0, stock=False),
+    Comparison("free-threaded, 2 threads, Magika", _MAGIKA, 1.02, stock=False),
 )

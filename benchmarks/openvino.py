@@ -20,31 +20,31 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
 
 
-def _free(made: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose first dimension is free."""
-    for value in (*made.graph.input, *made.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_param = "n"
-    return made
-
-
-def _fixed(made: onnx.ModelProto, array: np.ndarray) -> onnx.ModelProto:
-    """Return a model with the first dimension of an input."""
-    for value in (*made.graph.input, *made.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_value = len(array)
-    return made
-
-
 def _sides(
-    model: Callable[[], onnx.ModelProto], array: np.ndarray, is_free: bool, threads: int, options: Mapping[str, str]
+    model: Callable[[], onnx.ModelProto],
+    array: np.ndarray,
+    is_free: bool,
+    threads: int,
+    options: Mapping[str, str],
 ) -> Mapping[str, Callable[[], float]]:
-    made = _free(model()) if is_free else _fixed(model(), array)
+    """Return sides that run a model whose first dimension is free, or that of the input."""
+    made = model()
+    for values in (made.graph.input, made.graph.output):
+        for value in values:
+            first = value.type.tensor_type.shape.dim[0]
+            if is_free:
+                first.dim_param = "n"
+            else:
+                first.dim_value = len(array)
     content = made.SerializeToString()
     rep = onnxruntime.backend.prepare(content, provider_options={OPENVINO: options})
     if (rep.why_serial == "") == is_free:
         raise RuntimeError(f"with free dimensions, runs follow one another: {rep.why_serial!r}")
     session = InferenceSession(content, providers=[(OPENVINO, dict(options))])
     feeds = {session.get_inputs()[0].name: array}
-    return together([partial(rep.run, [array])] * threads, [partial(session.run, None, feeds)] * threads)
+    backend = partial(rep.run, [array])
+    by_hand = partial(session.run, None, feeds)
+    return together([backend] * threads, [by_hand] * threads)
 
 
 def _comparisons() -> Iterator[Comparison]:
@@ -53,16 +53,20 @@ def _comparisons() -> Iterator[Comparison]:
         ("perceptron", models.perceptron, models.perceptron_array(), 1.10, 1.15),
         ("Magika", models.magika, models.magika_array(), 1.10, 1.15),
     ):
-        fixed = ((1, None, 1.05), (2, None, of_two), *((2, str(n), of_two) for n in (2, 3, 4)))
-        free = ((1, None, of_free), (2, None, None))
-        for is_free, rows in ((False, fixed), (True, free)):
-            for threads, streams, limit in rows:
-                options = {"num_of_threads": "2"} | ({"num_streams": streams} if streams else {})
-                setting = f"{threads} thread{'s' * (threads > 1)}{f', num_streams={streams}' if streams else ''}"
-                if is_free:
-                    setting += ", free dimensions"
-                sides = partial(_sides, model, array, is_free, threads, options)
-                yield Comparison(f"{name}, {setting}", sides, limit, stock=False)
+        for setting, is_free, threads, streams, limit in (
+            ("1 thread", False, 1, None, 1.05),
+            ("2 threads", False, 2, None, of_two),
+            ("2 threads, num_streams=2", False, 2, "2", of_two),
+            ("2 threads, num_streams=3", False, 2, "3", of_two),
+            ("2 threads, num_streams=4", False, 2, "4", of_two),
+            ("1 thread, free dimensions", True, 1, None, of_free),
+            ("2 threads, free dimensions", True, 2, None, None),
+        ):
+            options = {"num_of_threads": "2"}
+            if streams:
+                options["num_streams"] = streams
+            sides = partial(_sides, model, array, is_free, threads, options)
+            yield Comparison(f"{name}, {setting}", sides, limit, stock=False)
 
 
 COMPARISONS = tuple(_comparisons())

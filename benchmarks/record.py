@@ -18,14 +18,18 @@ SLOWER = 1.05
 
 
 def read(file: Path) -> list[dict]:
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    if not file.exists():
+        return []
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def add(file: Path, result: Mapping[str, object]) -> None:
     """Add a result to the file, and remove the oldest if there are too many."""
-    results = [*read(file), result][-KEPT:]
+    results = read(file)
+    results.append(result)
+    text = json.dumps(results[-KEPT:], indent=1)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    file.write_text(text + "\n", encoding="utf-8")
 
 
 def slower_rows(results: list[dict], new: Mapping[str, object]) -> Iterator[str]:

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.comparison import OF_STOCK, RATIO, VALUE, Row
+from benchmarks.comparison import OF_STOCK, VALUE, Comparison, Row
 
 _BEGIN, _END = "<!-- table{} -->\n", "<!-- end of the table{} -->\n"
 _HEADINGS = ("", "time / time by hand", "quartiles", "stock", "limit", "")
 _VERDICT = {True: "met", False: "MISSED", None: "not judged"}
+# Colors of the bars.
+_OURS, _STOCK = "#2a6fb0", "#b8b8b8"
 
 
 def amount(value: float, unit: str) -> str:
@@ -28,39 +30,70 @@ def amount(value: float, unit: str) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    comparison, ratio = row.comparison, row.ratio
-    if ratio:
-        shown, quartiles = f"{ratio.median:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}"
+    name, unit = row.comparison.name, row.comparison.unit
+    quartiles = stock = ""
+    if row.ratio:
+        shown = f"{row.ratio.median:.3f}"
+        quartiles = f"{row.ratio.low:.3f} to {row.ratio.high:.3f}"
+        if row.stock:
+            stock = f"{row.stock.median:.3f}"
     else:
-        shown, quartiles = amount(row.value.median, comparison.unit), ""
-    stock = (
-        "" if row.stock is None else f"{row.stock.median:.3f}" if ratio else amount(row.stock.median, comparison.unit)
-    )
+        shown = amount(row.value.median, unit)
+        if row.stock:
+            stock = amount(row.stock.median, unit)
+    return name, shown, quartiles, stock, _limit(row.comparison), _verdict(row)
+
+
+def _limit(comparison: Comparison) -> str:
     if comparison.limit is None:
-        return comparison.name, shown, quartiles, stock, "", ""
-    limits = {RATIO: "{:.2f}", OF_STOCK: "{:.2f} of stock", VALUE: "{}"}
-    shown_limit = amount(comparison.limit, comparison.unit) if comparison.judged == VALUE else comparison.limit
-    verdict = _VERDICT[row.met] + (f": {row.unsteady}" if row.unsteady else "")
-    return comparison.name, shown, quartiles, stock, limits[comparison.judged].format(shown_limit), verdict
+        return ""
+    if comparison.judged == VALUE:
+        return amount(comparison.limit, comparison.unit)
+    if comparison.judged == OF_STOCK:
+        return f"{comparison.limit:.2f} of stock"
+    return f"{comparison.limit:.2f}"
+
+
+def _verdict(row: Row) -> str:
+    if row.comparison.limit is None:
+        return ""
+    if row.unsteady:
+        return f"{_VERDICT[row.met]}: {row.unsteady}"
+    return _VERDICT[row.met]
+
+
+def _lines(rows: list[Row]) -> list[tuple[str, ...]]:
+    """Return the headings and the cells of each row."""
+    lines = [_HEADINGS]
+    for row in rows:
+        lines.append(_cells(row))
+    return lines
 
 
 def table(rows: list[Row]) -> Iterator[str]:
     """The lines of the table for a terminal."""
-    lines = [_HEADINGS, *map(_cells, rows)]
+    lines = _lines(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        yield "  ".join(map(str.ljust, line, widths)).rstrip()
 
 
 def plain(rows: list[Row]) -> list[dict]:
     """The rows for JSON."""
     found = []
     for row in rows:
-        figures = {
-            name: one and one._asdict() for name, one in row._asdict().items() if name in ("value", "ratio", "stock")
+        one = {
+            "name": row.comparison.name,
+            "limit": row.comparison.limit,
+            "judged": row.comparison.judged,
+            "unit": row.comparison.unit,
+            "met": row.met,
+            "unsteady": row.unsteady,
         }
-        comparison = {name: getattr(row.comparison, name) for name in ("name", "limit", "judged", "unit")}
-        found.append(comparison | figures | {"met": row.met, "unsteady": row.unsteady})
+        for name in ("value", "ratio", "stock"):
+            figure = getattr(row, name)
+            one[name] = figure and figure._asdict()
+        found.append(one)
     return found
 
 
@@ -72,13 +105,16 @@ def caption(machine: Mapping[str, str]) -> str:
 
 def write_document(file: Path, rows: list[Row], machine: Mapping[str, str], name: str = "") -> None:
     """Replace a table in a document: that of this name, or the one without a name."""
-    begin, end = (mark.format(name and f" {name}") for mark in (_BEGIN, _END))
-    lines = [_HEADINGS, ("---",) * len(_HEADINGS), *map(_cells, rows)]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    label = name and f" {name}"
+    begin, end = _BEGIN.format(label), _END.format(label)
+    lines = _lines(rows)
+    lines.insert(1, ("---",) * len(_HEADINGS))
+    text = ""
+    for line in lines:
+        text += f"| {' | '.join(line)} |\n"
+    text = f"{begin}\n{text}\nMeasured on {caption(machine)}.\n\n{end}"
     old = file.read_text(encoding="utf-8")
-    new, count = re.subn(
-        f"(?s){begin}.*?{end}", lambda _: f"{begin}\n{text}\nMeasured on {caption(machine)}.\n\n{end}", old
-    )
+    new, count = re.subn(f"(?s){begin}.*?{end}", lambda _: text, old)
     if count != 1:
         raise SystemExit(f"{file}: expected one table between {begin.strip()} and {end.strip()}, found {count}")
     file.write_text(new, encoding="utf-8")
@@ -94,25 +130,22 @@ def draw(file: Path, rows: list[Row], machine: Mapping[str, str]) -> None:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "benchmarks", "font.size": 9}):
         picture = Figure(figsize=(9, 0.6 + 0.42 * len(shown)), layout="constrained")
         axes = picture.add_subplot()
-        places = range(len(shown))
-        with_stock = [(place, row) for place, row in zip(places, shown, strict=True) if row.stock]
-        ratios = [row.ratio for row in shown]
-        quartiles = [[one.median - one.low for one in ratios], [one.high - one.median for one in ratios]]
-        axes.barh(
-            [place + 0.2 for place in places],
-            [one.median for one in ratios],
-            0.38,
-            color="#2a6fb0",
-            label="this backend",
-            xerr=quartiles,
-            error_kw={"elinewidth": 0.8, "ecolor": "#333333"},
-        )
-        stocks = [row.stock.median for _, row in with_stock]
-        axes.barh([place - 0.2 for place, _ in with_stock], stocks, 0.38, color="#b8b8b8", label="stock backend")
+        longest = 1.2
+        for place, row in enumerate(shown):
+            ratio = row.ratio
+            quartiles = [[ratio.median - ratio.low], [ratio.high - ratio.median]]
+            lines = {"elinewidth": 0.8, "ecolor": "#333333"}
+            axes.barh(place + 0.2, ratio.median, 0.38, color=_OURS, xerr=quartiles, error_kw=lines)
+            longest = max(longest, ratio.high)
+            if row.stock:
+                axes.barh(place - 0.2, row.stock.median, 0.38, color=_STOCK)
+                longest = max(longest, row.stock.median)
+        axes.barh(0, 0, 0.38, color=_OURS, label="this backend")
+        axes.barh(0, 0, 0.38, color=_STOCK, label="stock backend")
         axes.axvline(1, color="black", linewidth=1, label="by hand")
         axes.margins(y=0.01)
-        axes.set_yticks(list(places), [row.comparison.name for row in shown])
-        axes.set_xlim(0, 1.1 * max(1.2, *(one.high for one in ratios), *stocks))
+        axes.set_yticks(range(len(shown)), [row.comparison.name for row in shown])
+        axes.set_xlim(0, 1.1 * longest)
         axes.set_xlabel(f"time, by hand = 1; the lines at the bars are quartiles\n{caption(machine)}")
         axes.legend(loc="lower right", framealpha=1)
         for side in ("top", "right"):

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 import timeit
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +31,19 @@ def timed(namespace: dict[str, object], **statements: str) -> dict[str, Callable
     :param namespace: the global names of the statements.
     :param statements: the name of each side, with ``_`` for a space, and its statement.
     """
-    timers = {side.replace("_", " "): timeit.Timer(code, globals=namespace) for side, code in statements.items()}
-    for timer in timers.values():
+    timers = {}
+    shortest = math.inf
+    for side, code in statements.items():
+        timer = timeit.Timer(code, globals=namespace)
         timer.timeit(3)  # the first executions are slower
-    number = max(1, int(SECONDS_PER_SAMPLE / min(timer.timeit(3) / 3 for timer in timers.values())))
-    return {side: lambda timer=timer: timer.timeit(number) / number for side, timer in timers.items()}
+        shortest = min(shortest, timer.timeit(3) / 3)
+        timers[side.replace("_", " ")] = timer
+    number = max(1, int(SECONDS_PER_SAMPLE / shortest))
+
+    def measure(timer: timeit.Timer) -> float:
+        return timer.timeit(number) / number
+
+    return {side: partial(measure, timer) for side, timer in timers.items()}
 
 
 def together(
@@ -42,13 +52,16 @@ def together(
     """Return sides that execute ``runs`` (default: a tenth of a second) of each function, each in its own thread."""
     pool = ThreadPoolExecutor(len(backend))
 
+    def check(run: Callable[[], object], expected: object) -> None:
+        for _ in range(runs or 10):
+            if not np.array_equal(run(), expected):
+                raise RuntimeError("a run among others gave another result than the same run alone")
+
     expected = [run() for run in by_hand]
-    got = list(pool.map(lambda run: [run() for _ in range(runs or 10)], backend))
-    for right, outputs in zip(expected, got, strict=True):
-        if not all(np.array_equal(output, right) for output in outputs):
-            raise RuntimeError("a run among others gave another result than the same run alone")
+    list(pool.map(check, backend, expected))  # raises the error of a thread
     if runs is None:
-        runs = max(1, int(0.1 / (timeit.timeit(backend[0], number=20) / 20 * len(backend))))
+        seconds_of_one = timeit.timeit(backend[0], number=20) / 20
+        runs = max(1, int(0.1 / (seconds_of_one * len(backend))))
 
     def execute(functions: Sequence[Callable[[], object]]) -> None:
         for _ in pool.map(repeat, functions):
@@ -70,13 +83,15 @@ def interleaved(
     :param seconds: the time after which no further round begins.
     :return: the samples of each side, and the disturbance by other processes (``""`` if there was none).
     """
-    samples = {side: [] for side in sides}
+    samples: dict[str, list[float]] = {}
+    order = list(sides)
     before = _Clocks()
     for number in range(rounds):
         if number >= LEAST_ROUNDS and time.monotonic() - before.at > seconds:
             break
-        for side in list(sides)[:: -1 if number % 2 else 1]:
-            samples[side].append(sides[side]())
+        for side in order:
+            samples.setdefault(side, []).append(sides[side]())
+        order.reverse()
     return samples, before.disturbance()
 
 
@@ -85,13 +100,18 @@ class _Clocks:
 
     def __init__(self) -> None:
         fields = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
-        user, nice, system, _, _, interrupts, soft_interrupts, stolen = (int(field) for field in fields)
-        self.machine = (user + nice + system + interrupts + soft_interrupts + stolen) / os.sysconf("SC_CLK_TCK")
+        user, nice, system, _, _, interrupts, soft_interrupts, stolen = map(int, fields)
+        ticks = user + nice + system + interrupts + soft_interrupts + stolen
+        self.machine = ticks / os.sysconf("SC_CLK_TCK")
         self.ours = sum(os.times()[:4])
         self.at = time.monotonic()
 
     def disturbance(self) -> str:
         """The CPUs that other processes have used since these clocks were read, or ``""`` if they are few."""
         now = _Clocks()
-        cpus = (now.machine - self.machine - (now.ours - self.ours)) / (now.at - self.at)
-        return f"other processes used {cpus:.1f} CPUs" if cpus > MOST_CPUS_OF_OTHERS else ""
+        seconds_of_all = now.machine - self.machine
+        seconds_of_ours = now.ours - self.ours
+        cpus = (seconds_of_all - seconds_of_ours) / (now.at - self.at)
+        if cpus > MOST_CPUS_OF_OTHERS:
+            return f"other processes used {cpus:.1f} CPUs"
+        return ""

@@ -33,14 +33,20 @@ def labels(paths: list[str], configuration: dict) -> list[str]:
     worker = get_worker()
     if not hasattr(worker, "magika"):
         worker.magika = magika_demo.prepare_magika(**configuration)
-    return magika_demo.classify(worker.magika, [Path(path).read_bytes() for path in paths])
+    contents = [Path(path).read_bytes() for path in paths]
+    return magika_demo.classify(worker.magika, contents)
 
 
 def main(folder: str) -> None:
-    paths = sorted(str(path) for path in Path(folder).resolve().rglob("*") if path.is_file())
+    paths = []
+    for path in sorted(Path(folder).resolve().rglob("*")):
+        if path.is_file():
+            paths.append(str(path))
     if not paths:
         sys.exit(f"{folder}: no such folder, or no files in it")
-    tasks = [paths[start : start + FILES_PER_TASK] for start in range(0, len(paths), FILES_PER_TASK)]
+    tasks = []
+    for start in range(0, len(paths), FILES_PER_TASK):
+        tasks.append(paths[start : start + FILES_PER_TASK])
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if not address:
         import magika_demo  # noqa: F401, PLC0415 - an error here is clearer than in a worker
@@ -51,9 +57,14 @@ def main(folder: str) -> None:
         workers = len(client.scheduler_info()["workers"])
     if not address:
         cluster.close()
-    counts = Counter(label for task in found for label in task)
-    print(f"{len(paths)} files on {workers} workers:", ", ".join(f"{n} {label}" for label, n in sorted(counts.items())))
+    counts = Counter()
+    for task in found:
+        counts.update(task)
+    texts = [f"{count} {label}" for label, count in sorted(counts.items())]
+    print(f"{len(paths)} files on {workers} workers:", ", ".join(texts))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) == 2 else sys.exit("usage: python examples/batch_dask.py FOLDER"))
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/batch_dask.py FOLDER")
+    main(sys.argv[1])

@@ -13,18 +13,18 @@ import importlib.util
 import sys
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import parser
 
 import onnxruntime.backend
 
 
 def upper() -> bytes:
     """Return a model that converts text to upper case."""
-    node = helper.make_node("StringUpper", ["text"], ["upper"], domain="ai.onnx.contrib")
-    values = [helper.make_tensor_value_info(name, TensorProto.STRING, [None]) for name in ("text", "upper")]
-    graph = helper.make_graph([node], "upper", values[:1], values[1:])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.contrib", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    model = parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21, "ai.onnx.contrib": 1]>
+        upper (string[n] text) => (string[n] upper) { upper = ai.onnx.contrib.StringUpper(text) }
+    """)
+    return model.SerializeToString()
 
 
 if __name__ == "__main__":

@@ -28,8 +28,10 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 def package_folder() -> Path:
     """Return the folder of the package ``magika``: the installed one, or the one in the folder ``models``."""
+    folder = Path("models", "magika").resolve()
     found = importlib.util.find_spec("magika")
-    folder = Path(found.submodule_search_locations[0]) if found else Path("models", "magika").resolve()
+    if found:
+        folder = Path(found.submodule_search_locations[0])
     if not folder.is_dir():
         raise ModuleNotFoundError("No module named 'magika'. Run: pip install --no-deps --target models magika")
     return folder
@@ -59,9 +61,10 @@ def tokens(content: bytes) -> np.ndarray:
     :return: int32, bytes and padding tokens
     """
     block = SETTINGS["block_size"]
-    row = np.full(SETTINGS["beg_size"] + SETTINGS["end_size"], SETTINGS["padding_token"], np.int32)
-    head = content[:block].lstrip()[: SETTINGS["beg_size"]]
-    tail = content[-block:].rstrip()[-SETTINGS["end_size"] :]
+    first, last = SETTINGS["beg_size"], SETTINGS["end_size"]
+    row = np.full(first + last, SETTINGS["padding_token"], np.int32)
+    head = content[:block].lstrip()[:first]
+    tail = content[-block:].rstrip()[-last:]
     row[: len(head)] = list(head)
     row[len(row) - len(tail) :] = list(tail)
     return row
@@ -86,9 +89,12 @@ def label_from_scores(scores: np.ndarray) -> str:
     best = int(scores.argmax())
     seen = SETTINGS["target_labels_space"][best]
     label = SETTINGS["overwrite_map"].get(seen, seen)
-    if float(scores[best]) >= SETTINGS["thresholds"].get(seen, SETTINGS["medium_confidence_threshold"]):
+    threshold = SETTINGS["thresholds"].get(seen, SETTINGS["medium_confidence_threshold"])
+    if float(scores[best]) >= threshold:
         return label
-    return "txt" if CONTENT_TYPES[label]["is_text"] else "unknown"
+    if CONTENT_TYPES[label]["is_text"]:
+        return "txt"
+    return "unknown"
 
 
 def classify(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> list[str]:
@@ -98,9 +104,14 @@ def classify(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> list[str]:
     :param contents: the files
     """
     labels = [label_without_model(content) for content in contents]
-    chosen = [index for index, label in enumerate(labels) if label is None]
+    chosen = []
+    rows = []
+    for index, content in enumerate(contents):
+        if labels[index] is None:
+            chosen.append(index)
+            rows.append(tokens(content))
     if chosen:
-        (scores,) = rep.run([np.stack([tokens(contents[index]) for index in chosen])])
+        (scores,) = rep.run([np.stack(rows)])
         for index, row in zip(chosen, scores, strict=True):
             labels[index] = label_from_scores(row)
     return labels
@@ -108,8 +119,9 @@ def classify(rep: OnnxRuntimeBackendRep, contents: list[bytes]) -> list[str]:
 
 def configurations() -> dict[str, dict]:
     """Return the configurations by their descriptions."""
-    available = onnxruntime.get_available_providers()
-    absent = next(ep for ep in ("CUDAExecutionProvider", "DmlExecutionProvider") if ep not in available)
+    absent = "CUDAExecutionProvider"
+    if absent in onnxruntime.get_available_providers():
+        absent = "DmlExecutionProvider"
     return {
         "default": {},
         "helpful: idle threads sleep": {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG},
@@ -150,11 +162,13 @@ def main(arguments: list[str]) -> None:
         print("  providers     ", ", ".join(rep.providers))
         print("  session_config", rep.session_config)
         print("  run_config    ", rep.run_config)
-        print(f"  CPU time       {cpu_seconds(rep, contents[:40]):.2f} s for {len(contents[:40])} files, 10 ms apart\n")
+        some = contents[:40]
+        print(f"  CPU time       {cpu_seconds(rep, some):.2f} s for {len(some)} files, 10 ms apart\n")
     if "--each" in arguments:
         for path, label in zip(paths, labels, strict=True):
             print(f"{label:12} {path}")
-    print(f"{len(paths)} files:", ", ".join(f"{count} {label}" for label, count in Counter(labels).most_common()))
+    counts = [f"{count} {label}" for label, count in Counter(labels).most_common()]
+    print(f"{len(paths)} files:", ", ".join(counts))
 
 
 if __name__ == "__main__":

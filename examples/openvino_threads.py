@@ -24,27 +24,32 @@ EP = "OpenVINOExecutionProvider"
 
 def ticks() -> dict[str, int]:
     """Return the CPU time of each thread of this process, in clock ticks."""
-    return {
-        task.name: sum(map(int, (task / "stat").read_text().rpartition(")")[2].split()[11:13]))
-        for task in Path("/proc/self/task").iterdir()
-    }
+    found = {}
+    for task in Path("/proc/self/task").iterdir():
+        # After the name, which can contain spaces, fields 11 and 12 are the time of the user and of the system.
+        fields = (task / "stat").read_text().rpartition(")")[2].split()
+        found[task.name] = int(fields[11]) + int(fields[12])
+    return found
 
 
 def working_threads(rep: OnnxRuntimeBackendRep, inputs: list[np.ndarray], seconds: float = 2.0) -> int:
     """Return the number of threads that did more than a tenth of the work."""
     rep.run(inputs)
-    before, end = ticks(), time.monotonic() + seconds
+    before = ticks()
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         rep.run(inputs)
-    used = [after - before.get(thread, 0) for thread, after in ticks().items()]
+    used = []
+    for thread, after in ticks().items():
+        used.append(after - before.get(thread, 0))
     return sum(10 * ticks_used > sum(used) for ticks_used in used)
 
 
 def main(model: str) -> None:
-    files = [np.random.default_rng(0).integers(0, 256, (32, 2048)).astype(np.int32)]
+    files = np.random.default_rng(0).integers(0, 256, (32, 2048)).astype(np.int32)
     for threads in (2, 4):
         rep = onnxruntime.backend.prepare(model, provider_options={EP: {"num_of_threads": threads}})
-        print(f"num_of_threads={threads}: {working_threads(rep, files)} working")
+        print(f"num_of_threads={threads}: {working_threads(rep, [files])} working")
     print("nodes      ", rep.node_assignment)
     print("unconfirmed", rep.unconfirmed)
 

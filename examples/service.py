@@ -53,7 +53,20 @@ KEYWORDS = {"session_options", "provider_options", "session_config", "run_config
 REJECTED = (Fail, InvalidArgument, RuntimeException)
 OUT_OF_MEMORY = "failed to allocate|out of memory|bad_alloc|bad allocation|smaller than requested bytes"
 AUDIT = logging.getLogger("service.audit")  # of refused settings
-DTYPES = {"bool", "float16", "float32", "float64"} | {f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64)}
+DTYPES = (
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+)
 
 
 class BadRequest(Exception):  # noqa: N818
@@ -213,17 +226,22 @@ def is_deep(value: object) -> bool:
     """Return whether JSON is nested deeper than an input can be. This limits the recursion of other functions."""
     level = [value]
     for _ in range(MOST_DIMENSIONS + 4):  # the request, its inputs, an input
-        level = [
-            item for one in level if type(one) in (dict, list) for item in (one.values() if type(one) is dict else one)
-        ]
-        if not level:
+        below: list[object] = []
+        for one in level:
+            if type(one) is dict:
+                below.extend(one.values())
+            elif type(one) is list:
+                below.extend(one)
+        if not below:
             return False
+        level = below
     return True
 
 
 def unique(pairs: list[tuple[str, object]]) -> dict:
     """Return the object of some pairs. ``json.loads`` alone keeps the last value of a duplicated key."""
-    if len(made := dict(pairs)) < len(pairs):
+    made = dict(pairs)
+    if len(made) < len(pairs):
         raise ValueError("duplicate key")
     return made
 
@@ -235,7 +253,8 @@ def no_constant(name: str) -> None:
 
 def finite(text: str) -> float:
     """Return a number. ``json.loads`` alone reads a number that is too large, such as 1e999, as infinity."""
-    if math.isinf(number := float(text)):
+    number = float(text)
+    if math.isinf(number):
         raise ValueError("a number is out of range")
     return number
 
@@ -247,8 +266,8 @@ def decode(name: str, value: object) -> object:
             raise BadRequest(422, f"inputs: {name!a}: null is not a value")
         return value
     try:
-        if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in [*DTYPES]:
-            raise ValueError(f"expected dtype (one of {', '.join(sorted(DTYPES))}), shape, and base64")
+        if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
+            raise ValueError(f"expected dtype (one of {', '.join(DTYPES)}), shape, and base64")
         if type(value["shape"]) is not list or len(value["shape"]) > MOST_DIMENSIONS:
             raise ValueError(f"shape: expected a list of at most {MOST_DIMENSIONS} integers")
         if any(type(size) is not int or not 0 <= size <= LONGEST_BODY for size in value["shape"]):

@@ -44,8 +44,10 @@ def speech(rep: OnnxRuntimeBackendRep, sound: np.ndarray) -> np.ndarray:
     state = np.zeros((2, 1, 128), np.float32)
     context = np.zeros(CONTEXT, np.float32)
     found = []
-    for chunk in sound[: len(sound) // CHUNK * CHUNK].reshape(-1, CHUNK):
-        probability, state = rep.run({"input": np.concatenate([context, chunk])[None], "state": state, "sr": RATE})
+    chunks = len(sound) // CHUNK
+    for chunk in sound[: chunks * CHUNK].reshape(chunks, CHUNK):
+        samples = np.concatenate([context, chunk])
+        probability, state = rep.run({"input": samples[None], "state": state, "sr": RATE})
         context = chunk[-CONTEXT:]
         found.append(probability.item())
     return np.array(found)
@@ -54,14 +56,19 @@ def speech(rep: OnnxRuntimeBackendRep, sound: np.ndarray) -> np.ndarray:
 def vowel(pitch: float, resonances: list[tuple[float, float]], seconds: float) -> np.ndarray:
     """Return a sound like a sung vowel: pulses of a varying pitch, with a filter for each (Hz, bandwidth)."""
     time = np.arange(int(seconds * RATE)) / RATE
-    sound = np.diff(np.floor(np.cumsum(pitch * (1 + 0.03 * np.sin(2 * np.pi * 5 * time))) / RATE), prepend=0.0)
+    varying = pitch * (1 + 0.03 * np.sin(2 * np.pi * 5 * time))
+    pulses = np.floor(np.cumsum(varying) / RATE)
+    sound = np.diff(pulses, prepend=0.0)
     for frequency, bandwidth in resonances:
         radius = np.exp(-np.pi * bandwidth / RATE)
-        near, far = 2 * radius * np.cos(2 * np.pi * frequency / RATE), -(radius**2)
+        near = 2 * radius * np.cos(2 * np.pi * frequency / RATE)
+        far = -(radius**2)
         before = beyond = 0.0
         for index, sample in enumerate(sound):
-            before, beyond = sample + near * before + far * beyond, before
-            sound[index] = before
+            filtered = sample + near * before + far * beyond
+            beyond = before
+            before = filtered
+            sound[index] = filtered
     return 0.5 * sound / np.abs(sound).max()
 
 
@@ -81,17 +88,27 @@ def made_up() -> dict[str, np.ndarray]:
     }
 
 
+def recorded(file: str) -> np.ndarray:
+    """Return the samples of a WAV file."""
+    with wave.open(file) as opened:
+        form = (opened.getframerate(), opened.getnchannels(), opened.getsampwidth())
+        if form != (RATE, 1, 2):
+            sys.exit(f"{file} is not {RATE} Hz, mono, 16 bits")
+        content = opened.readframes(opened.getnframes())
+    return np.frombuffer(content, "<i2") / 2**15
+
+
 def main(model: str, file: str | None = None) -> None:
     rep = onnxruntime.backend.prepare(model, "CPU", **CONFIGURATION)
     sounds = made_up()
     if file is not None:
-        with wave.open(file) as opened:
-            if (opened.getframerate(), opened.getnchannels(), opened.getsampwidth()) != (RATE, 1, 2):
-                sys.exit(f"{file} is not {RATE} Hz, mono, 16 bits")
-            sounds = {file: np.frombuffer(opened.readframes(opened.getnframes()), "<i2") / 2**15}
+        sounds = {file: recorded(file)}
     for name, sound in sounds.items():
-        likely = speech(rep, sound.astype(np.float32))
-        print(f"{name:10} {'speech' if likely.max() > 0.5 else 'no speech':10} at most {likely.max():.2f}")
+        likely = speech(rep, sound.astype(np.float32)).max()
+        verdict = "no speech"
+        if likely > 0.5:
+            verdict = "speech"
+        print(f"{name:10} {verdict:10} at most {likely:.2f}")
     print("session_config", rep.session_config)
     print("run_config    ", rep.run_config)
     print("nodes         ", rep.node_assignment)
