@@ -44,6 +44,16 @@ TABLES = {
 CODE_OF_REFUSALS = {"refusals/__init__.py", "refusals/suggestions.py"}
 MOST_LINES = 450  # of a file
 
+# A folder or file, the tokens of a line, and the compact expressions of a hundred lines.
+OTHER_LIMITS = [
+    ("benchmarks", 9, 6),
+    ("examples", 9, 6),
+    ("noxfile.py", 9, 8),
+    ("onnxruntime/test/python", 10.5, 7),
+    ("setup.py", 9, 10),
+    ("upstream", 7.5, 3),
+]
+
 _BLANK = {
     tokenize.COMMENT,
     tokenize.DEDENT,
@@ -160,6 +170,20 @@ class DensityTest(unittest.TestCase):
             with self.subTest(module):
                 self.assertLessEqual(density.tokens_per_line, 9)
                 self.assertLessEqual(density.compact_per_hundred, 8)
+
+    def test_other_folders_and_files(self) -> None:
+        for name, tokens, compact in OTHER_LIMITS:
+            path = ROOT / name
+            files = [path]
+            if path.is_dir():
+                files = sorted(path.rglob("*.py"))
+            found = []
+            for file in files:
+                found.append(density_of(file.read_text(encoding="utf-8")))
+            total = Density(*map(sum, zip(*found, strict=True)))
+            with self.subTest(name):
+                self.assertLessEqual(total.tokens_per_line, tokens)
+                self.assertLessEqual(total.compact_per_hundred, compact)
 
     @unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "needs git and a checkout")
     def test_the_lines_of_each_file(self) -> None:
