@@ -25,7 +25,7 @@ from onnxruntime.backend.allowlist.rules import Need, Rule, Setting
 from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
 from onnxruntime.backend.allowlist.special_kinds import Fixed
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Kind
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 from onnxruntime.backend.refusals import Refused
 from onnxruntime.backend.session.attaching import hardware_for, option_texts
@@ -109,11 +109,15 @@ _INTRODUCTIONS = {
 
 def documents() -> dict[str, str]:
     """Return the text of each document, by its file name."""
-    return {
-        "options.md": "\n".join([*_options()]).rstrip() + "\n",
-        "provider-options.md": "\n".join([*_provider_options()]).rstrip() + "\n",
-        "options-evidence.md": "\n".join([*_evidence_document()]).rstrip() + "\n",
+    pages = {
+        "options.md": _options(),
+        "provider-options.md": _provider_options(),
+        "options-evidence.md": _evidence_document(),
     }
+    texts = {}
+    for name, lines in pages.items():
+        texts[name] = "\n".join(lines).rstrip() + "\n"
+    return texts
 
 
 def _sections() -> dict[str, tuple[str, Rules]]:
@@ -164,12 +168,13 @@ def _families() -> Iterator[str]:
     yield "that is permitted by its prefix causes a warning, because its effect cannot be confirmed."
     yield from ("", "| Prefix | Verdict | Values or reason |", "|---|---|---|")
     for family in SESSION_FAMILIES:
-        conditions = " ".join(f"{_condition(need)}." for need in family.rule.needs)
         rest = (
             f"The rest of the key matches {_code(family.rest)}. A call can set at most {family.most} such keys. "
-            f"Values: {_text(family.rule.kind.accepts)}. {conditions}"
+            f"Values: {_text(family.rule.kind.accepts)}."
         )
-        yield _row(_code(family.prefix), "permitted", rest.rstrip())
+        for need in family.rule.needs:
+            rest += f" {_condition(need)}."
+        yield _row(_code(family.prefix), "permitted", rest)
     for prefix, rule in refusals.SESSION_FAMILIES.items():
         yield _row(_code(prefix), "refused", _text(f"{rule.hazard}: {rule.reason}"))
     yield ""
@@ -184,30 +189,43 @@ def _provider_options() -> Iterator[str]:
     yield from ("[Options](options.md) describes the columns.", "")
     for title, prefix, rules in _tables():
         yield from _section(title, prefix, rules, _INTRODUCTIONS.get(title, ""))
-    none = [name for name, provider in PROVIDERS.items() if not any(provider.values())]
-    yield from ("## EPs without options", "", f"These EPs have no options: {', '.join(none)}.", "")
+    without = [name for name, provider in PROVIDERS.items() if not any(provider.values())]
+    yield from ("## EPs without options", "", f"These EPs have no options: {', '.join(without)}.", "")
 
 
 def _evidence_document() -> Iterator[str]:
     yield from ("# Evidence for the options", "", _GENERATED, "", _EVIDENCE)
-    for title, _, rules in [*((title, *pair) for title, pair in _sections().items()), *_tables()]:
-        yield from (f"## {title}", "")
-        found = {name: evidence_of(title, name, is_refused=type(rule) is Refused) for name, rule in rules.items()}
-        # The most frequent evidence is in a sentence above the table.
-        ((usual, times),) = Counter(found.values()).most_common(1)
-        if 2 * times > max(len(rules), 2) and usual:
-            # The names show a reviewer which entries get this evidence without an own one.
-            names = ", ".join(_code(name) for name in rules if found[name] == usual)
-            yield from (f"{times} entries have this evidence: *{_text(usual)}*. The entries are {names}.", "")
-        else:
-            usual = ""
-        rows = []
-        for name, rule in rules.items():
-            evidence, spelled = found[name], _sent(title, name, rule)
-            if spelled or evidence not in ("", usual):
-                rows.append(_row(_code(name), spelled, "" if evidence == usual else _text(evidence)))
-        if rows:
-            yield from ("| Name | Sent as | Evidence |", "|---|---|---|", *rows, "")
+    for title, (_, rules) in _sections().items():
+        yield from _evidence(title, rules)
+    for title, _, rules in _tables():
+        yield from _evidence(title, rules)
+
+
+def _evidence(title: str, rules: Rules) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    found = {}
+    for name, rule in rules.items():
+        found[name] = evidence_of(title, name, is_refused=type(rule) is Refused)
+    # The most frequent evidence is in a sentence above the table.
+    ((usual, times),) = Counter(found.values()).most_common(1)
+    if 2 * times > max(len(rules), 2) and usual:
+        # The names show a reviewer which entries get this evidence without an own one.
+        names = ", ".join(_code(name) for name in rules if found[name] == usual)
+        yield from (f"{times} entries have this evidence: *{_text(usual)}*. The entries are {names}.", "")
+    else:
+        usual = ""
+    rows = []
+    for name, rule in rules.items():
+        evidence = found[name]
+        if evidence == usual:
+            evidence = ""
+        sent = _sent(title, name, rule)
+        if sent or evidence:
+            rows.append(_row(_code(name), sent, _text(evidence)))
+    if rows:
+        yield from ("| Name | Sent as | Evidence |", "|---|---|---|")
+        yield from rows
+        yield ""
 
 
 def _tables() -> Iterator[tuple[str, str, Rules]]:
@@ -221,7 +239,7 @@ def _tables() -> Iterator[tuple[str, str, Rules]]:
 
 
 def _anchor(title: str) -> str:
-    return "".join(char for char in title.lower().replace(" ", "-") if char.isalnum() or char in "-_")
+    return re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
 
 
 def _count(rules: Rules, verdict: type) -> str:
@@ -232,30 +250,46 @@ def _section(title: str, prefix: str, rules: Rules, introduction: str) -> Iterat
     yield from (f"## {title}", "")
     if introduction:
         yield from (introduction, "")
-    permitted = {name: rule for name, rule in rules.items() if type(rule) is Rule}
-    refused = {name: rule for name, rule in rules.items() if type(rule) is Refused}
-    if permitted:
-        yield from (f"**Permitted: {len(permitted)}**", "")
-        yield from ("| Name | Values | Default | Effect | Requires |", "|---|---|---|---|---|")
-        below: list[str] = []
-        for name, rule in permitted.items():
-            yield _permitted(title, prefix, name, rule, below)
-        yield from ("", *below, "") if below else ("",)
-    if refused:
-        yield from (f"**Refused: {len(refused)}**", "", "| Name | Hazard | Reason |", "|---|---|---|")
-        below = []
-        for name, rule in refused.items():
-            row = _row(_named(prefix, name), rule.hazard, _text(rule.reason))
-            if len(row) > LONGEST_ROW:
-                below.append(f"- {_code(name)}: {_text(rule.reason)}")
-                row = _row(_named(prefix, name), rule.hazard, _BELOW)
-            yield row
-        yield from ("", *below, "") if below else ("",)
+    permitted = []
+    of_permitted: list[str] = []
+    refused = []
+    of_refused: list[str] = []
+    for name, rule in rules.items():
+        if type(rule) is Rule:
+            permitted.append(_permitted(title, prefix, name, rule, of_permitted))
+        else:
+            refused.append(_refused(prefix, name, rule, of_refused))
+    yield from _table("Permitted", "| Name | Values | Default | Effect | Requires |", permitted, of_permitted)
+    yield from _table("Refused", "| Name | Hazard | Reason |", refused, of_refused)
+
+
+def _table(verdict: str, headings: str, rows: list[str], below: list[str]) -> Iterator[str]:
+    """Yield a table, and the list below it."""
+    if not rows:
+        return
+    yield from (f"**{verdict}: {len(rows)}**", "", headings, re.sub("[^|]+", "---", headings))
+    yield from rows
+    yield ""
+    if below:
+        yield from below
+        yield ""
+
+
+def _refused(prefix: str, name: str, rule: Refused, below: list[str]) -> str:
+    """Return the row of a refused option. A reason that is too long goes below the table."""
+    reason = _text(rule.reason)
+    row = _row(_named(prefix, name), rule.hazard, reason)
+    if len(row) <= LONGEST_ROW:
+        return row
+    below.append(f"- {_code(name)}: {reason}")
+    return _row(_named(prefix, name), rule.hazard, _BELOW)
 
 
 def _permitted(title: str, prefix: str, name: str, rule: Rule, below: list[str]) -> str:
     """Return the row of a permitted option. The longest cells of a row that is too long go below the table."""
-    default = _code(rule.default) if rule.default else "empty"
+    default = "empty"
+    if rule.default:
+        default = _code(rule.default)
     values = re.sub(r"^one of ([^,]+)$", r"\1", _text(rule.kind.accepts))
     cells = [_named(prefix, name), values, default, _text(rule.effect), _requires(title, name, rule)]
     for column, words in ((1, "Values"), (4, "Requires"), (3, "Effect")):
@@ -276,38 +310,45 @@ def _requires(title: str, name: str, rule: Rule) -> str:
         words.append(f"ORT {rule.since[0]}.{rule.since[1]}")
     if rule.until:
         words.append(f"ORT before {rule.until[0]}.{rule.until[1]}")
-    if hardware := hardware_for(title.removesuffix(", plugin"), name) if title.endswith(", plugin") else "":
-        words.append(f"A device that is a {hardware}")
-    words += [_condition(need) for need in rule.needs]
-    words += _refused_values(rule.kind)
+    ep, _, kind = title.partition(", ")
+    if kind == "plugin" and hardware_for(ep, name):
+        words.append(f"A device that is a {hardware_for(ep, name)}")
+    words += map(_condition, rule.needs)
+    if type(rule.kind) is Fixed:
+        words.append(f"{not rule.kind.value} is refused: {_text(rule.kind.forbidden)}")
     if not rule.reported:
         words.append("Unconfirmed")
     return ". ".join(words)
 
 
 def _condition(need: Need) -> str:
-    text, _, value = _text(need.what).partition(" to be ")
-    value = "True" if value == "on" else value
     if not need.only_warns:
         return _capitalized(_text(need.what))
+    text, _, value = _text(need.what).partition(" to be ")
     if value == "enabled":
-        return f"No effect unless {text} {'are' if ' and ' in text else 'is'} enabled"
+        verb = "is"
+        if " and " in text:
+            verb = "are"
+        return f"No effect unless {text} {verb} enabled"
     what, _, other = text.partition(" other than ")
     if other:
         condition = f"if {what}={other}"
+    elif "=" in text:
+        condition = f"unless {text}"
     else:
-        condition = f"unless {text}" if "=" in text else f"without {text}"
-    return f"{_capitalized(value)} has no effect {condition}" if value else f"No effect {condition}"
+        condition = f"without {text}"
+    if not value:
+        return f"No effect {condition}"
+    if value == "on":
+        value = "True"
+    return f"{_capitalized(value)} has no effect {condition}"
 
 
 def _capitalized(text: str) -> str:
     """Return a text with a capital letter, unless it begins with the name of a setting."""
-    return text if re.match(r"\S*(_|[a-z][A-Z])", text) else text[:1].upper() + text[1:]
-
-
-def _refused_values(kind: Kind) -> Iterator[str]:
-    if type(kind) is Fixed:
-        yield f"{not kind.value} is refused: {_text(kind.forbidden)}"
+    if re.match(r"\S*(_|[a-z][A-Z])", text):
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def _sent(title: str, name: str, rule: Rule | Refused) -> str:
@@ -316,18 +357,23 @@ def _sent(title: str, name: str, rule: Rule | Refused) -> str:
         return ""
     words = []
     if type(rule.kind) is Flag:
-        off, on = (rule.kind.render(value) for value in (False, True))
-        if (off, on) != ("0", "1"):
-            words.append(f"`{off}`/`{on}`")
+        texts = f"`{rule.kind.render(False)}`/`{rule.kind.render(True)}`"
+        if texts != "`0`/`1`":
+            words.append(texts)
     elif type(rule.kind) is Choice:
-        words += [f"`{text}` for `{name}`" for name, text in rule.kind.spelling.items() if name != text]
+        for value, text in rule.kind.spelling.items():
+            if value != text:
+                words.append(f"`{text}` for `{value}`")
+    sent = " and ".join(words)
     ep, _, kind = title.partition(", ")
     for carrier, text in option_texts(ep, kind, {name: Setting(rule, "", "", ("", "", None))}).items():
         if carrier != name:  # the EP reads the option inside another one
-            ((section, (inner, *_)),) = json.loads(text).items()
-            place = f"`{section}.{inner}` inside `{carrier}`"
-            words = [f"{' and '.join(words)}, as {place}" if words else place]
-    return " and ".join(words)
+            ((section, options),) = json.loads(text).items()
+            place = f"`{section}.{next(iter(options))}` inside `{carrier}`"
+            if sent:
+                return f"{sent}, as {place}"
+            return place
+    return sent
 
 
 def _row(*cells: str) -> str:
@@ -346,7 +392,9 @@ def _code(text: str) -> str:
 
 
 def main() -> int:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    folder = FOLDER
+    if len(sys.argv) > 1:
+        folder = Path(sys.argv[1])
     for name, text in documents().items():
         (folder / name).write_text(text, encoding="utf-8")
     return 0

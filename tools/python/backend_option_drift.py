@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +49,10 @@ from onnxruntime.backend.allowlist.rules import Rule
 SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
 RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
 PROVIDERS = refusals.provider_tables()
-OPTIMIZERS = {*optimizers.OPTIMIZERS}
+OPTIMIZERS = set(optimizers.OPTIMIZERS)
+# Of each EP, the options of both kinds.
+OPTIONS = {ep: set().union(*provider.values()) for ep, provider in PROVIDERS.items()}
+KEYS = SESSION_CONFIG.keys() | RUN_CONFIG.keys()
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
@@ -74,10 +77,14 @@ class _Group(NamedTuple):
     def count(self, texts: set[str]) -> int:
         """Return how many of the texts are known names. Next to the name of its EP, one option counts as enough."""
         known = len(texts & self.names)
-        return known + _KNOWN if known and self.ep in texts else known
+        if known and self.ep in texts:
+            return known + _KNOWN
+        return known
 
-    def has_prefix(self, text: str) -> bool:
-        """Return whether known names begin with this text."""
+    def contains(self, text: str) -> bool:
+        """Return whether this text is a known name, or the prefix of one."""
+        if text in self.names:
+            return True
         return text.endswith(".") and any(name.startswith(text) for name in self.names)
 
 
@@ -118,10 +125,9 @@ def read_wheel(wheel: Path) -> Distribution:
     """Read a wheel, as :func:`read_folder`."""
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(wheel) as archive:
-            members = [
-                name for name in archive.namelist() if ".dist-info/" in name or _LIBRARY.fullmatch(Path(name).name)
-            ]
-            archive.extractall(folder, members)
+            for name in archive.namelist():
+                if ".dist-info/" in name or _LIBRARY.fullmatch(Path(name).name):
+                    archive.extract(name, folder)
         return read_folder(Path(folder))
 
 
@@ -132,7 +138,8 @@ def read_installed() -> list[Distribution]:
         name = distribution.metadata["Name"]
         # onnxruntime-extensions contains custom operators, and has no options.
         if name.startswith("onnxruntime") and "extensions" not in name and name not in found:
-            found[name] = _read(distribution, [Path(file.locate()) for file in distribution.files or ()])
+            files = [Path(file.locate()) for file in distribution.files or ()]
+            found[name] = _read(distribution, files)
     return list(found.values())
 
 
@@ -146,7 +153,8 @@ def _read(distribution: metadata.Distribution, files: Iterable[Path]) -> Distrib
             continue
         seen.add(content)
         libraries.append(read_library(path))
-    name, version = distribution.metadata["Name"], distribution.version.partition("+")[0]
+    name = distribution.metadata["Name"]
+    version = distribution.version.partition("+")[0]
     if not libraries:
         raise ValueError(f"{name} {version}: no native library of ORT")
     return Distribution(name, version, libraries)
@@ -156,11 +164,18 @@ def read_library(path: Path) -> Library:
     """Read one native library."""
     image = load(path)
     places = uses(image)
-    texts = {use.text: False for place in places for use in place}
-    texts |= {use.text: True for place in places for use in place if use.whole}
-    # Constants of 16 bytes, the pieces of longer texts, stand between others of their size.
-    texts |= {text: len(text) % 16 != 0 or texts.get(text, False) for text in data_texts(image)}
-    return Library(path.name, "built-in" if path.parent.name == "capi" else "plugin", texts, places)
+    texts: dict[str, bool] = {}
+    for place in places:
+        for use in place:
+            texts[use.text] = use.whole or texts.get(use.text, False)
+    for text in data_texts(image):
+        # Constants of 16 bytes, the pieces of longer texts, stand between others of their size.
+        is_whole = len(text) % 16 != 0
+        texts[text] = is_whole or texts.get(text, False)
+    kind = "plugin"
+    if path.parent.name == "capi":
+        kind = "built-in"
+    return Library(path.name, kind, texts, places)
 
 
 def unjudged(distribution: Distribution) -> dict[str, str]:
@@ -170,63 +185,103 @@ def unjudged(distribution: Distribution) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for library in distribution.libraries:
-        for text, what in (*_keys(library).items(), *_among_known(library).items()):
-            if text not in NOISE:
-                found.setdefault(text, f"{what}, {library.name}")
+        for names in (_keys(library), _among_known(library)):
+            for text, what in names.items():
+                if text not in NOISE:
+                    found.setdefault(text, f"{what}, {library.name}")
     return dict(sorted(found.items()))
 
 
 def _keys(library: Library) -> dict[str, str]:
-    # Some options are named like keys. In a plugin's library they count for the EP that most of its options belong to;
-    # ORT itself has many EPs, and what plugins' memory arenas are made of.
-    tables = [(ep, kind, table) for ep, kinds in PROVIDERS.items() for kind, table in kinds.items()]
-    own = [{*table} for _, kind, table in tables if library.kind in ("built-in", kind)]
-    if library.kind == "plugin":
-        own = [max(own, key=lambda table: len(library.texts.keys() & table))]
-    options = {f"ep.{ep.lower()}.{option}" for ep, kind, table in tables for option in table if kind == library.kind}
-    judged = {*SESSION_CONFIG, *RUN_CONFIG, *options}.union(*own)
-    suspects = {text: whole for text, whole in library.texts.items() if _KEY.fullmatch(text) and text not in judged}
-    others = {*library.texts, *judged}
-    return {text: "looks like a key" for text, whole in suspects.items() if whole or not _is_part(text, others, judged)}
+    judged = set(KEYS)
+    own = _options_named_like_keys(library)
+    judged |= own
+    for ep, provider in PROVIDERS.items():
+        for option in provider.get(library.kind, ()):
+            judged.add(f"ep.{ep.lower()}.{option}")
+    others = judged | library.texts.keys()
+    found = {}
+    for text, is_whole in library.texts.items():
+        if _KEY.fullmatch(text) and text not in judged:
+            if is_whole or not _is_part(text, others, judged):
+                found[text] = "looks like a key"
+    return found
 
 
-def _is_part(text: str, others: Iterable[str], judged: Iterable[str]) -> bool:
+def _options_named_like_keys(library: Library) -> set[str]:
+    """Return the options of the EPs in a library: some of them are named like keys."""
+    if library.kind == "built-in":  # ORT has many EPs, and what plugins' memory arenas are made of
+        return set().union(*OPTIONS.values())
+    most: set[str] = set()
+    for provider in PROVIDERS.values():
+        options = set(provider.get("plugin", ()))
+        # A plugin is the EP that most options in its library belong to.
+        if len(library.texts.keys() & options) > len(library.texts.keys() & most):
+            most = options
+    return most
+
+
+def _is_part(text: str, others: Iterable[str], judged: set[str]) -> bool:
     """Whether a text is a piece of another one, or consists of pieces of names that are judged."""
-    return any(text in other and text != other for other in others) or is_glued(text, {*judged, *PROVIDERS})
+    for other in others:
+        if text in other and text != other:
+            return True
+    return is_glued(text, judged | PROVIDERS.keys())
 
 
 def _among_known(library: Library) -> dict[str, str]:
     """Return the names that stand among known options of an EP, known keys, or known optimizers."""
-    # ORT's own library passes options to plugin EPs, too.
-    kinds = ("built-in", "plugin") if library.kind == "built-in" else ("plugin",)
-    tables = {ep: {name for kind in kinds for name in provider.get(kind, {})} for ep, provider in PROVIDERS.items()}
-    groups = [_Group(f"options of {ep}", options, _OPTION, ep) for ep, options in tables.items() if options]
-    keys = {*SESSION_CONFIG, *RUN_CONFIG, *filter(_KEY.fullmatch, library.texts)}
-    groups += [_Group("keys", keys, _PREFIX), _Group("optimizers", OPTIMIZERS, _OPTIMIZER)]
-    known = set().union(*tables.values(), OPTIMIZERS, refusals.SESSION_FAMILIES)
-    judged = {
-        *SESSION_CONFIG,
-        *RUN_CONFIG,
-        *OPTIMIZERS,
-        *refusals.SESSION_FAMILIES,
-        *refusals.EVERY_PROVIDER,
-        *PROVIDERS,
-    }
+    groups = _groups(library)
+    known = OPTIMIZERS | refusals.SESSION_FAMILIES.keys()
+    for group in groups:
+        if group.ep:
+            known |= group.names
+    judged = KEYS | OPTIMIZERS | refusals.SESSION_FAMILIES.keys() | refusals.EVERY_PROVIDER.keys() | PROVIDERS.keys()
     found: dict[str, str] = {}
     for place in library.places:
-        texts = list(dict.fromkeys(use.text for use in place))
-        others = known | {*texts}
-        texts = [text for text in texts if text in known or library.texts[text] or not _is_part(text, others, known)]
+        used = dict.fromkeys(use.text for use in place)
+        others = known | used.keys()
+        texts = []
+        for text in used:
+            if text in known or library.texts[text] or not _is_part(text, others, known):
+                texts.append(text)
         for index, text in enumerate(texts):
-            near = {*texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1]} - {text}
-            counts = [group.count(near) for group in groups]
-            # EPs share names: it is an option of the one that most of its neighbours belong to.
-            most = max(*counts, _KNOWN)
-            among = [group for group, count in zip(groups, counts, strict=True) if count == most]
-            if text in judged or any(text in group.names or group.has_prefix(text) for group in among):
+            near = set(texts[max(index - _NEIGHBOURS, 0) : index + _NEIGHBOURS + 1])
+            near.discard(text)
+            among = _most_frequent(groups, near)
+            if text in judged or any(group.contains(text) for group in among):
                 continue
-            if among := [group.what for group in among if group.form.fullmatch(text)]:
-                found[text] = f"stands among {', '.join(among)}"
+            whats = [group.what for group in among if group.form.fullmatch(text)]
+            if whats:
+                found[text] = f"stands among {', '.join(whats)}"
+    return found
+
+
+def _groups(library: Library) -> list[_Group]:
+    groups = []
+    for ep, provider in PROVIDERS.items():
+        options = set(provider.get("plugin", ()))
+        if library.kind == "built-in":  # ORT's own library passes options to plugin EPs, too
+            options = OPTIONS[ep]
+        if options:
+            groups.append(_Group(f"options of {ep}", options, _OPTION, ep))
+    keys = KEYS.union(filter(_KEY.fullmatch, library.texts))
+    groups.append(_Group("keys", keys, _PREFIX))
+    groups.append(_Group("optimizers", OPTIMIZERS, _OPTIMIZER))
+    return groups
+
+
+def _most_frequent(groups: list[_Group], near: set[str]) -> list[_Group]:
+    """Return the groups that most of some neighbours belong to. EPs share names."""
+    most = _KNOWN
+    found: list[_Group] = []
+    for group in groups:
+        count = group.count(near)
+        if count > most:
+            most = count
+            found.clear()
+        if count == most:
+            found.append(group)
     return found
 
 
@@ -244,32 +299,40 @@ def expected(distribution: Distribution) -> set[str]:
             return True
         return rule.since <= release and (rule.until is None or release < rule.until)
 
-    names = {
-        option
-        for ep, kinds in PROVIDERS.items()
-        for kind, rules in kinds.items()
-        for option, rule in rules.items()
-        if f"run: {distribution.name} " in evidence_of(title_of(ep, kind), option, is_refused=type(rule) is not Rule)
-        and known(rule)
-    }
+    names = set()
+    for ep, kinds in PROVIDERS.items():
+        for kind, rules in kinds.items():
+            title = title_of(ep, kind)
+            for option, rule in rules.items():
+                evidence = evidence_of(title, option, is_refused=type(rule) is not Rule)
+                if f"run: {distribution.name} " in evidence and known(rule):
+                    names.add(option)
     if is_ort:
-        keys = SESSION_CONFIG | RUN_CONFIG
-        names |= {key for key, rule in keys.items() if type(rule) is Rule and known(rule)}
+        for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
+            if type(rule) is Rule and known(rule):
+                names.add(key)
     return names
 
 
 def gone(distribution: Distribution) -> set[str]:
     """Return the expected names that a distribution's libraries do not contain."""
-    there = {text for library in distribution.libraries for text in library.texts}
-    there |= {text.rpartition(".")[2] for text in there if text.startswith("ep.")}
-    return expected(distribution) - there - _ONLY_IN.keys()
+    there = set(_ONLY_IN)
+    for library in distribution.libraries:
+        for text in library.texts:
+            there.add(text)
+            if text.startswith("ep."):
+                there.add(text.rpartition(".")[2])
+    return expected(distribution) - there
 
 
 def download(requirement: str, options: Iterable[str]) -> Distribution:
     """Read the wheel that pip finds for a requirement such as ``onnxruntime==1.30.0``."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-        subprocess.run([*command, "--dest", folder, *options, requirement], check=True)
+        command += ["--dest", folder]
+        command += options
+        command.append(requirement)
+        subprocess.run(command, check=True)
         return read_wheel(next(Path(folder).glob("*.whl")))
 
 
@@ -278,25 +341,33 @@ def main() -> int:
     parser.add_argument("source", nargs="*", help="a wheel, the folder that one was unpacked to, or a NAME==VERSION")
     parser.add_argument("--pip", action="append", default=[], metavar="OPTION", help="an option for pip download")
     arguments = parser.parse_args()
-
-    def read(source: str) -> Distribution:
-        path = Path(source)
-        if not path.exists() and "==" in source:
-            return download(source, arguments.pip)
-        return read_folder(path) if path.is_dir() else read_wheel(path)
-
     failed = False
-    for distribution in map(read, arguments.source) if arguments.source else read_installed():
-        new, missing = unjudged(distribution), gone(distribution)
-        recovered = len(expected(distribution)) - len(missing)
-        print(f"{distribution.name} {distribution.version}: {', '.join(lib.name for lib in distribution.libraries)}")
-        print(f"  {recovered} of {len(expected(distribution))} expected names are there, {len(new)} are unjudged")
+    for distribution in _distributions(arguments.source, arguments.pip):
+        new = unjudged(distribution)
+        names = expected(distribution)
+        missing = gone(distribution)
+        libraries = ", ".join(library.name for library in distribution.libraries)
+        print(f"{distribution.name} {distribution.version}: {libraries}")
+        print(f"  {len(names - missing)} of {len(names)} expected names are there, {len(new)} are unjudged")
         for name in sorted(missing):
             print(f"  gone: {name}")
         for name, where in new.items():
             print(f"  unjudged: {name} ({where})")
         failed |= bool(new)
     return int(failed)
+
+
+def _distributions(sources: list[str], pip_options: list[str]) -> Iterator[Distribution]:
+    if not sources:
+        yield from read_installed()
+    for source in sources:
+        path = Path(source)
+        if path.is_dir():
+            yield read_folder(path)
+        elif path.exists() or "==" not in source:
+            yield read_wheel(path)
+        else:
+            yield download(source, pip_options)
 
 
 if __name__ == "__main__":
