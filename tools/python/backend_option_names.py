@@ -26,6 +26,7 @@ NAME = rb"[A-Za-z][A-Za-z0-9_.]{2,79}"
 _PIECE = rb"[A-Za-z0-9_.]"
 _EIGHT = re.compile(_PIECE + rb"{8}")
 _TEXT = re.compile(_PIECE + rb"+\0*")
+_BETWEEN_NULS = re.compile(rb"(?<![^\0])(" + NAME + rb")\0")
 # Pieces of one text stand close together in the code, and so do a constant and the store of it.
 _REACH = 320
 
@@ -46,25 +47,31 @@ def is_glued(text: str, names: Iterable[str]) -> bool:
     A compiler keeps pieces of 16 and 8 bytes next to each other, without an end. The code that composes several names
     may use one address for all. So every 8 characters must be such a piece, the last ones the beginning of one.
     """
-    pieces = [text[at : at + 8] for at in range(0, len(text), 8)]
-    if len(pieces) < 2 or text in names:
+    if len(text) <= 8 or text in names:
         return False
     known: set[str] = set()
     for name in names:
+        for at in range(0, len(name), 8):
+            known.add(name[at : at + 8])
         # A name's last piece may overlap the one before, to be as long as that.
-        tails = {len(name) - 16, len(name) - 8} if len(name) > 8 else set()
-        known |= {name[at : at + 8] for at in {*range(0, len(name), 8), *tails} if at >= 0}
-    return known.issuperset(pieces[:-1]) and any(piece.startswith(pieces[-1]) for piece in known)
+        known.add(name[-8:])
+        if len(name) >= 16:
+            known.add(name[-16:-8])
+    last = (len(text) - 1) // 8 * 8
+    for at in range(0, last, 8):
+        if text[at : at + 8] not in known:
+            return False
+    return any(piece.startswith(text[last:]) for piece in known)
 
 
 def data_texts(image: Image) -> set[str]:
     """The texts of data that stand between NULs and look like a name."""
-    return {
-        match[1].decode()
-        for section in image.sections
-        if not section.code
-        for match in re.finditer(rb"(?<![^\0])(" + NAME + rb")\0", section.data)
-    }
+    found = set()
+    for section in image.sections:
+        if not section.code:
+            for match in _BETWEEN_NULS.finditer(section.data):
+                found.add(match[1].decode())
+    return found
 
 
 def uses(image: Image) -> list[list[Use]]:
@@ -77,17 +84,23 @@ def uses(image: Image) -> list[list[Use]]:
     previous = place = 0
     for where, target in image.pointers:
         # An array of records may hold other things between its pointers.
-        place = place if where - previous <= 64 else where
+        if where - previous > 64:
+            place = where
         previous = where
         text = _c_string(image, target)
         if text:
             by_place["table", place].append((where, Use(text, True)))
-    for section in image.sections if image.x86_64 else ():
-        if section.code:
+    for section in image.sections:
+        if image.x86_64 and section.code:
             for position, use in _code_uses(image, section):
                 address = section.address + position
-                by_place["function", bisect_right(image.functions, address)].append((address, use))
-    return [[use for _, use in sorted(found)] for found in by_place.values()]
+                function = bisect_right(image.functions, address)
+                by_place["function", function].append((address, use))
+    in_order = []
+    for found in by_place.values():
+        found.sort()
+        in_order.append([use for _, use in found])
+    return in_order
 
 
 def _c_string(image: Image, address: int) -> str:
@@ -95,7 +108,9 @@ def _c_string(image: Image, address: int) -> str:
     match = re.match(rb"(" + NAME + rb")\0", image.at(address, 96))
     if match is None and image.at(address, 1) == b"\0":
         match = re.search(rb"\0(" + NAME + rb")\Z", image.at(address - 96, 96))
-    return match[1].decode() if match else ""
+    if match is None:
+        return ""
+    return match[1].decode()
 
 
 def _beginning(first: bytes, rest: bytes) -> list[re.Pattern[bytes]]:
@@ -107,23 +122,28 @@ _RELATIVE = rb"[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)"
 _LEA = _beginning(b"\x48\x4c", rb"\x8d" + _RELATIVE)
 # The forms of a piece of a text: eight or four bytes for a register, three or four for a store or a comparison, or a
 # load of sixteen or eight bytes of data.
-_SEEDS = [
-    *_beginning(b"\x48\x49", rb"[\xb8-\xbf]" + _PIECE + rb"{8}"),
-    *_beginning(b"\xc7\x81", rb".{1,6}?" + _PIECE + rb"{3}[A-Za-z0-9_.\0]"),
-    *_beginning(bytes(range(0xB8, 0xC0)), _PIECE + rb"{4}"),
-    *_beginning(b"\x0f", rb"[\x6f\x28\x10\x74\xef\x7e]" + _RELATIVE),
-    *_beginning(bytes(range(0x48, 0x50)), rb"\x8b" + _RELATIVE),
-]
+_SEEDS = (
+    _beginning(b"\x48\x49", rb"[\xb8-\xbf]" + _PIECE + rb"{8}")
+    + _beginning(b"\xc7\x81", rb".{1,6}?" + _PIECE + rb"{3}[A-Za-z0-9_.\0]")
+    + _beginning(bytes(range(0xB8, 0xC0)), _PIECE + rb"{4}")
+    + _beginning(b"\x0f", rb"[\x6f\x28\x10\x74\xef\x7e]" + _RELATIVE)
+    + _beginning(bytes(range(0x48, 0x50)), rb"\x8b" + _RELATIVE)
+)
+
+
+def _signed(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
 
 
 def _code_uses(image: Image, section: Section) -> Iterator[tuple[int, Use]]:
     known: dict[int, str] = {}
-    for match in itertools.chain.from_iterable(pattern.finditer(section.data) for pattern in _LEA):
-        target = section.address + match.end() + int.from_bytes(match[1], "little", signed=True)
-        if target not in known:
-            known[target] = _c_string(image, target)
-        if known[target]:
-            yield match.start(), Use(known[target], True)
+    for pattern in _LEA:
+        for match in pattern.finditer(section.data):
+            target = section.address + match.end() + _signed(match[1])
+            if target not in known:
+                known[target] = _c_string(image, target)
+            if known[target]:
+                yield match.start(), Use(known[target], True)
     for low, high in _windows(image, section):
         yield from _assemble(_pieces(image, section, low, high))
 
@@ -131,10 +151,10 @@ def _code_uses(image: Image, section: Section) -> Iterator[tuple[int, Use]]:
 def _windows(image: Image, section: Section) -> Iterator[tuple[int, int]]:
     """The stretches of code in which a text may be put together."""
     low = high = 0
-    found = (pattern.finditer(section.data) for pattern in _SEEDS)
+    found = [pattern.finditer(section.data) for pattern in _SEEDS]
     for match in heapq.merge(*found, key=re.Match.start):
         if match.re.groups:
-            target = section.address + match.end() + int.from_bytes(match[1], "little", signed=True)
+            target = section.address + match.end() + _signed(match[1])
             if not _EIGHT.fullmatch(image.at(target, 8)):
                 continue
         if match.start() - _REACH > high:
@@ -179,6 +199,8 @@ _INSTRUCTION = re.compile(
     rb"\x0f(?:[\xb6\xb7]|[\x6f\x28\x10\x7e\x11\x29\x7f\xd6\x74\xef](?=[\x00-\xbf])))",
     re.DOTALL,
 )
+# Second byte of the loads of one or two bytes.
+_NARROW = {0xB6: 1, 0xB7: 2}
 # Second byte of the instructions between memory and vector registers.
 _VECTOR = dict.fromkeys((0x6F, 0x28, 0x10, 0x7E), "load")
 _VECTOR |= dict.fromkeys((0x11, 0x29, 0x7F, 0xD6), "store") | dict.fromkeys((0x74, 0xEF), "compare")
@@ -192,27 +214,41 @@ def _pieces(image: Image, section: Section, low: int, high: int) -> Iterator[_Pi
     code = section.data
     held: dict[object, tuple[int, bytes]] = {}  # register to the constant in it
     origin: dict[int, _Memory] = {}  # vector register to the memory that it was loaded from
-    at, high = low, min(high, len(code) - 24)
-    find = _INSTRUCTION.search
+    at = low
+    high = min(high, len(code) - 24)
 
     def constant(register: object, size: int) -> bytes:
         position, value = held.get(register, (low, b""))
-        return value[:size] if here - position <= _REACH and _is_text(value[:size]) else b""
+        value = value[:size]
+        if here - position <= _REACH and _is_text(value):
+            return value
+        return b""
 
     def place(memory: _Memory, end: int) -> _Memory:
-        return _Memory("rip", section.address + end + memory.offset) if memory.base == "rip" else memory
+        if memory.base != "rip":
+            return memory
+        return _Memory("rip", section.address + end + memory.offset)
 
     def stored(memory: object, end: int, size: int) -> bytes:
-        is_data = type(memory) is _Memory and memory.base == "rip"
-        return image.at(section.address + end + memory.offset, size) if is_data else b""
+        if type(memory) is not _Memory or memory.base != "rip":
+            return b""
+        return image.at(section.address + end + memory.offset, size)
 
-    while (match := find(code, at, high + 24)) and match.start() < high:
-        here, step = match.start(), match.end(2)
+    while True:
+        match = _INSTRUCTION.search(code, at, high + 24)
+        if match is None or match.start() >= high:
+            return
+        here = match.start()
+        step = match.end(2)
         at = here + 1
-        prefix = code[match.end(1) - 1] if match[1] else 0
-        rex = match[2][0] if match[2] else 0
+        prefix = match[1][-1:]
+        rex = int.from_bytes(match[2], "little")
         opcode = code[step]
-        wide = 8 if rex & 8 else 2 if prefix == 0x66 else 4
+        wide = 4  # bytes of the operands
+        if rex & 8:
+            wide = 8
+        elif prefix == b"\x66":
+            wide = 2
         if opcode & 0xF8 == 0xB8:  # mov register, immediate
             value = code[step + 1 : step + 1 + wide]
             # Other values are not noted: many of them would be bytes in the middle of an instruction.
@@ -221,7 +257,9 @@ def _pieces(image: Image, section: Section, low: int, high: int) -> Iterator[_Pi
                 at = step + 1 + wide
         elif opcode in (0xC7, 0xC6, 0x81, 0x80):  # mov / cmp memory, immediate
             _, memory, end = _operand(code, step + 1, rex)
-            size = 1 if opcode in (0xC6, 0x80) else min(wide, 4)
+            size = min(wide, 4)
+            if opcode in (0xC6, 0x80):
+                size = 1
             value = code[end : end + size]
             if type(memory) is not _Memory:
                 continue
@@ -233,24 +271,32 @@ def _pieces(image: Image, section: Section, low: int, high: int) -> Iterator[_Pi
                 at = end + size
         elif opcode in (0x89, 0x88, 0x39, 0x38, 0x33, 0x3B):  # mov / cmp / xor of a register and memory
             register, memory, end = _operand(code, step + 1, rex)
-            value = constant(register, wide if opcode & 1 else 1)
+            size = 1
+            if opcode & 1:
+                size = wide
+            value = constant(register, size)
             if type(memory) is _Memory and value:
                 yield _Piece(here, place(memory, end), value)
             elif opcode == 0x89 and type(memory) is not _Memory:
                 held.pop(memory, None)
         elif opcode == 0xE8:
-            target = step + 5 + int.from_bytes(code[step + 1 : step + 5], "little", signed=True)
+            target = step + 5 + _signed(code[step + 1 : step + 5])
             if -0x10000 < target < len(code):  # the linker's stubs stand before the code
                 yield _Piece(here, _Memory(None, 0))
-        elif opcode == 0x8B or (opcode == 0x0F and code[step + 1] in (0xB6, 0xB7)):  # load of a register
-            register, memory, end = _operand(code, step + (1 if opcode == 0x8B else 2), rex)
-            held[register] = here, stored(memory, end, wide if opcode == 0x8B else code[step + 1] - 0xB5)
+        elif opcode == 0x8B:  # load of a register
+            register, memory, end = _operand(code, step + 1, rex)
+            held[register] = here, stored(memory, end, wide)
+        elif opcode == 0x0F and code[step + 1] in _NARROW:  # load of a part of a register
+            register, memory, end = _operand(code, step + 2, rex)
+            held[register] = here, stored(memory, end, _NARROW[code[step + 1]])
         elif opcode == 0x0F and code[step + 1] in _VECTOR:
             register, memory, end = _operand(code, step + 2, rex)
             if type(memory) is not _Memory:
                 continue
             role = _VECTOR[code[step + 1]]
-            size = 8 if code[step + 1] == 0xD6 or (code[step + 1] == 0x7E and prefix == 0xF3) else 16
+            size = 16
+            if code[step + 1] == 0xD6 or (code[step + 1] == 0x7E and prefix == b"\xf3"):
+                size = 8
             if role == "store":
                 value = constant(("vector", register), size)
                 if value:
@@ -267,7 +313,9 @@ def _operand(code: bytes, at: int, rex: int) -> tuple[int, int | _Memory, int]:
 
     :return: the register operand, the other operand (a register or memory), and where the instruction goes on.
     """
-    mode, register, other = code[at] >> 6, (code[at] >> 3 & 7) | (rex & 4) << 1, code[at] & 7
+    mode = code[at] >> 6
+    register = (code[at] >> 3 & 7) | (rex & 4) << 1
+    other = code[at] & 7
     base: object = other | (rex & 1) << 3
     at += 1
     if mode == 3:
@@ -279,11 +327,13 @@ def _operand(code: bytes, at: int, rex: int) -> tuple[int, int | _Memory, int]:
         if scaled >> 3 & 7 != 4 or rex & 2:
             base = (base, scaled >> 3, rex & 2)
         if scaled & 7 == 5 and mode == 0:
-            mode, base = 2, ("none", base)
+            mode = 2
+            base = ("none", base)
     elif other == 5 and mode == 0:
-        mode, base = 2, "rip"
-    size = (0, 1, 4)[mode]
-    return register, _Memory(base, int.from_bytes(code[at : at + size], "little", signed=True)), at + size
+        mode = 2
+        base = "rip"
+    end = at + (0, 1, 4)[mode]
+    return register, _Memory(base, _signed(code[at:end])), end
 
 
 def _is_text(value: bytes) -> bool:
@@ -325,37 +375,47 @@ def _assemble(pieces: Iterator[_Piece]) -> Iterator[tuple[int, Use]]:
             continue
         joined = _Chain(piece.position, piece.memory, piece.data)
         for longer in (0, 1):  # with the adjacent piece, then with the piece on the other side
-            fits = [(*fit, chain) for chain in chains if (fit := _join(chain, joined))]
-            fits = [fit for fit in fits if len(fit[1].data) >= len(joined.data) + longer]
+            fits = []
+            for chain in chains:
+                fit = _join(chain, joined, grown)
+                if fit and len(fit.result.data) >= len(joined.data) + longer:
+                    fits.append(fit)
             if not fits:
                 break
-            _, joined, chain = max(fits, key=lambda fit: (fit[0], fit[2] not in grown, fit[2].position))
-            if len(joined.data) > len(chain.data):
-                grown.add(chain)
+            best = max(fits, key=lambda fit: fit.rank)
+            joined = best.result
+            if len(joined.data) > len(best.chain.data):
+                grown.add(best.chain)
         chains.append(joined)
     yield from _texts(chains, grown, lengths)
 
 
 def _take(chains: list[_Chain], which: Callable[[_Chain], bool]) -> list[_Chain]:
-    taken = [chain for chain in chains if which(chain)]
-    chains[:] = [chain for chain in chains if not which(chain)]
+    taken = list(filter(which, chains))
+    chains[:] = itertools.filterfalse(which, chains)
     return taken
 
 
-def _join(chain: _Chain, new: _Chain) -> tuple[int, _Chain] | None:
-    """Join two chains.
+class _Fit(NamedTuple):
+    """How a chain fits another one: the result, and what makes one fit better than another one."""
 
-    :return: how many bytes they share, and the result; ``None`` when they do not fit.
-    """
+    chain: _Chain
+    result: _Chain
+    rank: tuple[int, bool, int]
+
+
+def _join(chain: _Chain, new: _Chain, grown: set[_Chain]) -> _Fit | None:
+    """Join two chains, if they fit."""
     if chain.memory.base != new.memory.base:
         return None
-    first, second = (chain, new) if chain.memory.offset <= new.memory.offset else (new, chain)
+    first, second = sorted((chain, new), key=lambda chain: chain.memory.offset)
     ahead = second.memory.offset - first.memory.offset
     shared = first.data[ahead : ahead + len(second.data)]
     if ahead > len(first.data) or shared != second.data[: len(shared)]:
         return None
     data = first.data[:ahead] + second.data + first.data[ahead + len(second.data) :]
-    return len(shared), _Chain(new.position, first.memory, data)
+    result = _Chain(new.position, first.memory, data)
+    return _Fit(chain, result, (len(shared), chain not in grown, chain.position))
 
 
 def _texts(chains: list[_Chain], grown: set[_Chain], lengths: dict[_Memory, int]) -> Iterator[tuple[int, Use]]:
