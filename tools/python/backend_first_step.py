@@ -87,8 +87,8 @@ def files_of(folder: Path) -> list[str]:
 
 def save(folder: Path, stock: Path) -> None:
     """Write the diff and the tests of a first step in a folder."""
-    if rejected := [*folder.rglob("*.rej")]:
-        raise SystemExit(f"{rejected[0]} contains changes that do not apply. Make them, and delete this file")
+    for rejected in folder.rglob("*.rej"):
+        raise SystemExit(f"{rejected} contains changes that do not apply. Make them, and delete this file")
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         _copy_stock(stock, base)
@@ -145,7 +145,7 @@ def run_tests(first: Path, stock: Path, site: Path) -> None:
         subprocess.run([sys.executable, "-W", "ignore", test.name], cwd=test.parent, env=here, check=True)
     _copy_stock(stock, site / "stock_files")
     there = with_backend(site / "stock_files" / BACKEND, site / "there")
-    differences = list(compare(*(_outcomes(environment) for environment in (there, here))))
+    differences = compare(_outcomes(there), _outcomes(here))
     if differences:
         raise SystemExit("\n".join(differences))
 
@@ -176,8 +176,11 @@ def _is_same(there: dict, here: dict) -> bool:
         return there["returned"] == here.get("returned")
     if there["raised"][0] not in here.get("raised", ()):  # a class of this backend derives from it
         return False
-    messages = [re.sub("0x[0-9a-f]+", "", outcome["message"]) for outcome in (there, here)]
-    return messages[0] == messages[1]
+    return _without_addresses(there["message"]) == _without_addresses(here["message"])
+
+
+def _without_addresses(message: str) -> str:
+    return re.sub("0x[0-9a-f]+", "", message)
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._functions += 1
-        for default in (*node.args.defaults, *node.args.kw_defaults):
+        for default in node.args.defaults + node.args.kw_defaults:
             if default is not None:
                 self.visit(default)
         for statement in node.body:  # not the annotations
@@ -131,22 +131,27 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        old, new = "or", "and"
+        if isinstance(node.op, ast.And):
+            old, new = "and", "or"
         for left, right in zip(node.values, node.values[1:], strict=False):
             self._between(node, left, right, old, new)
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        operands = [node.left, *node.comparators]
-        for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
+        left = node.left
+        for op, right in zip(node.ops, node.comparators, strict=True):
             old = _OPERATOR[type(op)]
             self._between(node, left, right, old, _SWAPPED[old])
+            left = right
         self.generic_visit(node)
 
     def _between(self, node: ast.AST, left: ast.AST, right: ast.AST, old: str, new: str) -> None:
-        begin, end = self._span(left)[1], self._span(right)[0]
+        _, begin = self._span(left)
+        end, _ = self._span(right)
         match = re.search(rf"(?<![\w<>=!]){re.escape(old)}(?![\w=])", self._source[begin:end])
-        self._add(left, f"{old} becomes {new}", new, (begin + match.start(), begin + match.end()))
+        span = (begin + match.start(), begin + match.end())
+        self._add(left, f"{old} becomes {new}", new, span)
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if type(node.value) is int:
