@@ -2,42 +2,55 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Assigns a caller's values to the inputs of the model, and finds values that do not match.
+"""Assigns a caller's values to the inputs of the model, and words the errors about values that do not match.
 
-The module ``values.py`` converts each value. The module ``declarations.py`` contains the inputs of the model, and words
-the errors.
+The module ``values.py`` converts each value.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.errors import InputError, nearest, reworded, show, warn
+from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors, values
-from onnxruntime.backend.runs.declarations import Declarations
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+
+_MOST_LISTED = 16  # inputs in one message
+_LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
 class ModelInputs:
-    """The inputs of a session's model."""
+    """The inputs of a session's model, and the initializers that a run can override."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self._declared = Declarations(session)
+        self._inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
+        self._only_input = None
+        if len(self._inputs) == 1:
+            (self._only_input,) = self._inputs.values()
+
+        initializers: list[NodeArg] = getattr(session, "get_overridable_initializers", list)()
+        if initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
+            initializers = []  # OpenVINO ignores feeds for initializers
+        self._initializers = {node.name: _with_type(node) for node in initializers}
+
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
         self.slots: list[tuple] = []
-        for name, node in self._declared.inputs.items():
+        for name, node in self._inputs.items():
             value_type = values.required(node.type)
             dtype = tensors.number_dtype(value_type)
             slot = (len(self.slots), name, dtype)
             self.slots.append(slot)
 
-    def contain(self, output: str) -> bool:
-        """Return whether an output is an input. ORT 1.24 returns it as a view of the caller's array."""
-        return self._declared.find(output) is not None
+    def find(self, name: Any) -> NodeArg | None:
+        """Return the input or the initializer of this name."""
+        return self._inputs.get(name) or self._initializers.get(name)
 
     def feeds(self, inputs: object) -> dict:
         """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.
@@ -57,44 +70,44 @@ class ModelInputs:
             inputs = (inputs,)
         count = len(inputs)
         if count > len(self.slots):
-            warn(self._declared.surplus(count))
-        return zip(self._declared.inputs, inputs, strict=False)
+            warn(self._surplus(count))
+        return zip(self._inputs, inputs, strict=False)
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Return whether a mapping is itself the value of the only input, and does not contain that value by name."""
-        node = self._declared.only_input
+        node = self._only_input
         if node is None or not node.type.startswith("map("):
             return False
         value = inputs.get(node.name)
         return not isinstance(value, Mapping)
 
     def _convert(self, name: object, value: object) -> object:
-        node = self._declared.find(name)
+        node = self.find(name)
         if node is None:
-            raise self._declared.unknown(name, value)
+            raise self._unknown(name, value)
         try:
             return values.convert(node.type, value)
         except ValueError as reason:
             got = str(reason)
-        kind = Fail if value is None else InvalidArgument
-        raise self._declared.mismatch([(node, got)], kind)
+        error_class = Fail if value is None else InvalidArgument
+        raise self._mismatch([(node, got)], error_class)
 
     def check(self, feeds: Mapping, error: Exception) -> None:
         """Raise an ``InputError`` if the feeds do not match the model, after ORT raised ``error``.
 
         No name of a frame refers to the ``InputError``: such a cycle would keep the session.
         """
-        kind = type(error)
+        error_class = type(error)
         wrong = []
-        for name, node in self._declared.inputs.items():
+        for name, node in self._inputs.items():
             if name not in feeds and not node.type.startswith("optional("):
                 wrong.append((node, "nothing"))
 
         lacks_dimension = False
         for name, value in feeds.items():
-            node = self._declared.find(name)
+            node = self.find(name)
             got = _misfit(node, value)
-            if kind is UnicodeEncodeError and not got and not _is_utf8(value):
+            if error_class is UnicodeEncodeError and not got and not _is_utf8(value):
                 got = "text that UTF-8 cannot represent"
             if node and got:
                 wrong.append((node, got))
@@ -103,7 +116,77 @@ class ModelInputs:
                     lacks_dimension = True
 
         if wrong:
-            raise self._declared.mismatch(wrong, kind, lacks_dimension) from error
+            raise self._mismatch(wrong, error_class, lacks_dimension) from error
+
+    def _surplus(self, count: int) -> str:
+        """Return the warning for a list that is longer than the list of inputs."""
+        message = f"Got {count} inputs. {self._inventory()}. The surplus inputs are ignored"
+        if self._initializers:
+            # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a
+            # position in the caller's list does not identify an initializer.
+            message += ". To override an initializer, pass a mapping by name"
+        if self._only_input:
+            message += f". {_LIST_AS_INPUT}"
+        return message
+
+    def _unknown(self, name: object, value: object) -> Exception:
+        """Return the error for a value with a name that no input has."""
+        message = f"Unknown input {show(name)}."
+        known = name if type(name) is str else None
+        near = known and nearest(known, self._inputs)
+        if near:
+            message += f" Did you mean {near!a}?"
+
+        # With one input, the stock backend passes the mapping to ORT, which reads a mapping of numbers as a map.
+        error_class = Fail
+        if self._only_input and isinstance(value, (int, float)):
+            error_class = InvalidArgument
+        return reworded(
+            error_class,
+            f"{message} {self._inventory()}",
+            InputError,
+            input=known,
+            expected=self._signature(),
+            got=show(name),
+        )
+
+    def _mismatch(
+        self,
+        wrong: list[tuple[NodeArg, str]],
+        error_class: type,
+        lacks_dimension: bool = False,
+    ) -> Exception:
+        """Return the error for values that do not fit: for each, its input and a description of the value."""
+        listed = wrong[:_MOST_LISTED]
+        sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
+        if len(self._inputs) + len(self._initializers) > 1:
+            sentences.append(self._inventory())
+        if lacks_dimension and self._only_input:
+            sentences.append(f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}")
+
+        name = None
+        expected = _listed(node for node, _ in wrong)
+        if len(wrong) == 1:
+            node, _ = wrong[0]
+            name = node.name
+            expected = _type(node)
+        return reworded(
+            error_class,
+            ". ".join(sentences),
+            InputError,
+            input=name,
+            expected=expected,
+            got=", ".join(got for _, got in listed),
+        )
+
+    def _inventory(self) -> str:
+        return f"Model inputs: {self._signature() or 'none'}"
+
+    def _signature(self) -> str:
+        signature = _listed(self._inputs.values())
+        if self._initializers:
+            signature += f". Overridable: {_listed(self._initializers.values())}"
+        return signature
 
 
 def _misfit(node: NodeArg, value: object) -> str:
@@ -146,3 +229,39 @@ def _is_utf8(value: object) -> bool:
         return all(map(_is_utf8, value))
     surrogate = re.search("[\ud800-\udfff]", str(value))
     return surrogate is None
+
+
+def _with_type(node: NodeArg) -> SimpleNamespace:
+    """Return the declaration of an input, which keeps no session, unlike ORT's object.
+
+    A mock can lack a type: its input accepts any value.
+    """
+    value_type = getattr(node, "type", None)
+    shape = getattr(node, "shape", None)
+    if not isinstance(value_type, str) or shape is None:
+        value_type, shape = "optional()", ()
+    return SimpleNamespace(name=node.name, type=value_type, shape=shape)
+
+
+def _listed(nodes: Iterable[NodeArg]) -> str:
+    listed = [f"{_printable(node.name)}: {_type(node)}" for node in nodes]
+    surplus = len(listed) - _MOST_LISTED
+    if surplus > 0:
+        listed[_MOST_LISTED:] = [f"and {surplus} more"]
+    return ", ".join(listed)
+
+
+def _type(node: NodeArg) -> str:
+    """Return the declared type and shape of an input, with the names of its free dimensions."""
+    text = _printable(tensors.readable(node.type))
+    sizes = []
+    for dimension in node.shape:
+        sizes.append("?" if dimension is None else _printable(dimension))
+    if sizes:
+        text += f"[{', '.join(sizes)}]"
+    return text
+
+
+def _printable(name: object) -> str:
+    """Return a name without control characters, which act on a terminal."""
+    return ascii(str(name))[1:-1]

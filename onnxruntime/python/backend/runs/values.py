@@ -4,7 +4,9 @@
 # --------------------------------------------------------------------------
 """Converts the value of an input to an object that ORT's Python API accepts for the type of the input.
 
-A value that does not fit raises a ``ValueError``, whose message describes the value.
+A value that does not fit raises a ``ValueError``, whose message describes the value. Nested lists are checked before
+numpy converts them. If numpy changes none of their numbers, it reads them. Otherwise, this module reads each item. It
+rounds the numbers to the type, and refuses numbers that the type cannot represent.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Any
+from functools import cache
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
 from onnxruntime import OrtValue
-from onnxruntime.backend.runs import nested_lists, rounding, tensors
+from onnxruntime.backend.errors import show
+from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.tensors import describe
 
 _OPTIONAL = "optional("
@@ -50,6 +55,17 @@ _ITEMS: dict[str, Callable] = {
     "float": lambda number: math.ldexp(number, 0),  # unlike float, not of a text
     "double": lambda number: math.ldexp(number, 0),
 }
+_TEXTS = (str, bytes)
+_NUMBERS = (
+    int,
+    float,
+    np.bool_,
+    np.integer,
+    np.floating,
+)
+_FLAT = (str, bytes, bytearray, memoryview)
+_RAGGED = "a list of lists of different lengths"
+_MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper
 
 
 def convert(value_type: str, value: object) -> object:
@@ -111,7 +127,7 @@ def as_array(value: object, dtype: np.dtype) -> ndarray:
     if isinstance(value, _PLAIN) and not isinstance(value, np.generic):
         if is_text:
             return _texts_of(value)
-        return rounding.as_numbers(value, dtype)
+        return _as_numbers(value, dtype)
     array = np.asarray(value)
     has_type = hasattr(value, "__array__")
     if is_text:
@@ -129,8 +145,8 @@ def _texts_of(value: object) -> ndarray:
     fitting: tuple[type, ...] = (str, bytes)
     if isinstance(value, _LISTS):
         fitting = (object,)
-    nested_lists.kinds_in(value, fitting)
-    return _decoded(nested_lists.stacked(value, object))
+    _classes_in(value, fitting)
+    return _decoded(_stacked(value, object))
 
 
 def _contains_text(array: ndarray, has_type: bool) -> bool:
@@ -145,10 +161,10 @@ def _contains_text(array: ndarray, has_type: bool) -> bool:
 def _decoded(array: ndarray) -> ndarray:
     """Convert the objects of an array to text: ``bytes`` are UTF-8, and all others are converted as ``str()`` does."""
     array = array.astype(object)  # a copy
-    kinds = set(map(type, array.flat))
-    if kinds <= {str, np.str_}:
+    classes = set(map(type, array.flat))
+    if classes <= {str, np.str_}:
         return array
-    return nested_lists.each(array, _text)
+    return _each(array, _text)
 
 
 def _text(item: object) -> str:
@@ -167,3 +183,202 @@ def _text(item: object) -> str:
     if is_missing:
         raise ValueError(f"text that contains {describe(item)}")
     return text
+
+
+class _NumberType(NamedTuple):
+    """A type of numbers, and how a Python number or nested lists of numbers become an array of this type."""
+
+    dtype: np.dtype
+    integers: range | None  # of the type, if it has no other numbers
+    dtype_kinds: str  # of arrays in which numpy has not changed the numbers
+    fitting: tuple  # the classes of objects that can be numbers
+    within: str  # the first words about a number that does not fit
+
+
+@cache
+def _number_type(dtype: np.dtype, in_list: bool) -> _NumberType:
+    integers = _integers_of(dtype)
+    # numpy rounds large integers of different types, and counts durations among the integers.
+    dtype_kinds = "biuf" if integers is None else "biu"
+    within = ""
+    fitting: tuple[type, ...] = (*_NUMBERS, dtype.type)
+    if in_list:
+        within = "a list that contains "
+        # A text can be a number, as in the stock backend. numpy reads it as the bool True if it is not empty.
+        if dtype.kind != "b":
+            fitting += _TEXTS
+    return _NumberType(dtype, integers, dtype_kinds, fitting, within)
+
+
+def _integers_of(dtype: np.dtype) -> range | None:
+    if dtype.kind == "b":
+        return range(2)
+    bits = dtype.name.lstrip("uint")
+    if not bits.isdecimal():
+        return None
+    count = 1 << int(bits)
+    if dtype.name.startswith("u"):
+        return range(count)
+    return range(-count // 2, count // 2)
+
+
+def _as_numbers(value: object, dtype: np.dtype) -> ndarray:
+    """Convert a Python number, or nested lists of numbers, to an array of a type that is not text."""
+    in_list = isinstance(value, (list, tuple))
+    target = _number_type(dtype, in_list)
+    classes = _classes_in(value, target.fitting)
+    has_text = any(issubclass(one, _TEXTS) for one in classes)
+
+    # numpy would make texts of all numbers, each as long as the longest text.
+    numbers = _stacked(value, object if has_text else None)
+    if numbers.dtype.kind not in target.dtype_kinds:
+        objects = _stacked(value, object)
+        numbers = _each(objects, lambda item: _read(item, target))
+    return _rounded(numbers, target)
+
+
+def _read(item: object, target: _NumberType) -> object:
+    """Return the Python number that an item of a list represents, or describe the item in a ``ValueError``."""
+    if isinstance(item, target.fitting) and not isinstance(item, np.timedelta64):
+        number = item
+        if isinstance(item, np.generic):
+            number = item.item()
+        with suppress(ValueError, OverflowError):
+            if isinstance(number, _TEXTS):
+                number = _parsed(number, target)
+            if target.integers is None or number == int(number):
+                return number
+    raise ValueError(target.within + describe(item))
+
+
+def _parsed(text: str | bytes, target: _NumberType) -> float:
+    if target.integers:
+        return int(text)
+    number = float(text)
+    if math.isinf(number) and re.search(r"\d", str(text)):  # as of '1e400'
+        raise OverflowError
+    return number
+
+
+def _rounded(numbers: ndarray, target: _NumberType) -> ndarray:
+    """Round numbers to a type, or describe the first number that is out of range in a ``ValueError``."""
+    integers = target.integers
+    if integers is None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            array, is_outside = _floats(numbers, target.dtype)
+    else:
+        array = numbers
+        exact = numbers.astype(object)  # numpy before 2.0 rounds large integers to compare them
+        is_outside = (exact < integers.start) | (exact >= integers.stop)
+
+    if np.any(is_outside):
+        first = numbers[is_outside].tolist()[0]
+        raise ValueError(f"{target.within}{show(first)}, which is out of range")
+    return array.astype(target.dtype, copy=False)
+
+
+def _floats(numbers: ndarray, dtype: np.dtype) -> tuple[ndarray, ndarray | bool]:
+    """Round numbers to a type without integers. Return for each number whether it is out of range."""
+    if numbers.dtype == object:
+        try:
+            numbers = numbers.astype(np.float64)
+        except OverflowError:  # an integer of more than 1024 bits
+            return numbers, abs(numbers) >= 1 << 1023
+    array = numbers.astype(dtype)
+    # As in most runs, which skip the rest. A type of one byte can have no infinity.
+    if dtype.itemsize > 1 and np.isfinite(array).all():
+        return array, False
+
+    size = np.abs(array.astype(np.float64))
+    # A type without infinity represents a number that is too large as NaN, or as the largest number that it has.
+    is_near = (size == 0) | (size * 2 >= np.abs(numbers))
+    return array, np.isfinite(numbers) & ~(np.isfinite(size) & is_near)
+
+
+def _classes_in(value: object, fitting: tuple) -> set:
+    """Return the classes of the items in nested lists, or raise a ``ValueError`` if numpy must not convert the lists.
+
+    Each step checks one level. Before 1.24, numpy makes an array of lists of different lengths. Version 2.4 of numpy
+    crashes on some lists next to a number or a text, such as ``[[1, x], x]`` with a list ``x``.
+    """
+    classes = set()
+    items = [value]
+    for _ in range(_MOST_DIMENSIONS):
+        of_level = set(map(type, items))  # few, even of a million items
+        if ndarray in of_level:
+            of_level = set(map(_class_of, items))
+        lists = set(filter(_is_list, of_level))
+        flat = of_level - lists
+
+        unfit = {one for one in flat if not _fits(one, fitting)}
+        if unfit:
+            item = next(item for item in items if _class_of(item) in unfit)
+            within = "" if item is value else "a list that contains "
+            raise ValueError(within + describe(item))
+
+        classes |= flat
+        if not lists:
+            return classes
+        items = _items_of(items, lists, fitting)
+    raise ValueError("a list that is nested too deeply")
+
+
+def _class_of(item: object) -> type:
+    """Return the class of an item, or of the items of an array."""
+    if type(item) is ndarray:
+        return item.dtype.type
+    return type(item)
+
+
+def _is_list(item_class: type) -> bool:
+    return issubclass(item_class, Sequence) and not issubclass(item_class, _FLAT)
+
+
+def _fits(item_class: type, fitting: tuple) -> bool:
+    if issubclass(item_class, fitting) or item_class is memoryview:
+        return True
+    # numpy converts the objects to arrays. Their type is known only afterwards.
+    return hasattr(item_class, "__array__") and not issubclass(item_class, np.generic)
+
+
+def _items_of(
+    items: list,
+    list_classes: set,
+    fitting: tuple,
+) -> list:
+    """Return the items of the lists among these items, or raise a ``ValueError`` if numpy must not convert them."""
+    # Each list once: otherwise, a list that contains another one several times takes exponential time.
+    lists = {}
+    for item in items:
+        if type(item) in list_classes:
+            lists[id(item)] = item
+        elif isinstance(item, fitting):
+            is_array = isinstance(item, ndarray) and item.ndim > 0
+            if not is_array:  # but a number or a text
+                raise ValueError(_RAGGED)
+    lengths = set(map(len, lists.values()))
+    if len(lengths) > 1:
+        raise ValueError(_RAGGED)
+    return list(chain.from_iterable(lists.values()))
+
+
+def _stacked(value: object, dtype: type | None = None) -> ndarray:
+    """Convert nested lists to an array, or raise a ``ValueError`` if their lengths differ."""
+    try:
+        return np.asarray(value, dtype)
+    except ValueError:
+        raise ValueError(_RAGGED) from None
+
+
+def _each(array: ndarray, convert: Callable) -> ndarray:
+    """Convert each object of an array."""
+    converted = []
+    for item in array.flat:
+        if type(item) is ndarray and not item.ndim:
+            # For numpy, a list can contain an array without dimensions: convert its item.
+            converted.append(convert(item[()]))
+        else:
+            converted.append(convert(item))
+    # numpy would convert objects that are sequences if they were assigned to an array.
+    objects = np.fromiter(converted, object, array.size)
+    return objects.reshape(array.shape)

@@ -50,14 +50,14 @@ class DirectRoute:
         self._guard = guard
         self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
-        self._shared: list[int] = []  # the outputs that can share memory with an input
+        self._shared: list[int] = []  # the outputs that can share memory with an input: ORT 1.24 returns views
         self._fast_path: _FastRun = no_fast_path
         if not is_ort(session):  # it may have no get_outputs, which the stock backend does not need
             return
         for index, node in enumerate(session.get_outputs()):
             self._output_names.append(node.name)
             self._numpy_has_types &= tensors.is_plain(node.type)
-            if inputs.contain(node.name):
+            if inputs.find(node.name):
                 self._shared.append(index)
         is_fast = self._numpy_has_types and not self._shared
         # A subclass of InferenceSession can override run.
