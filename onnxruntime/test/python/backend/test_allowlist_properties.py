@@ -13,24 +13,21 @@ file checks the texts without the parsers of the kinds. Most examples are entrie
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import os
 import re
 import string
 import sys
-import tempfile
 import unittest
 import warnings
 from collections import Counter
-from pathlib import Path
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 from helpers.allowlist import bounds, listed_values
 from helpers.hostile_values import Int, Str
 from helpers.models import skip_file, two_nodes
+from helpers.spies import Reached, RunOptions, spied
 
 try:
     from hypothesis import HealthCheck, given, settings
@@ -49,8 +46,6 @@ from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
-from onnxruntime.backend.runs import run_options
-from onnxruntime.backend.session import opening
 
 Verdict = Rule | Refused
 # Permitted and refused entries together.
@@ -71,79 +66,6 @@ MODEL = two_nodes().SerializeToString()
 INPUT = np.ones((2, 3), np.float32)
 RECORD = "session.record_ep_graph_assignment_info"  # the backend sets it for its own use
 OPSETS = "session.allow_released_opsets_only"  # the backend sets it from OnnxRuntimeBackend.allowReleasedOpsetsOnly
-
-# --- Spies ---
-
-
-class Reached(BaseException):
-    """A session would be created now. The class derives from no class that the backend handles."""
-
-
-class Recorder:
-    """Options of ORT that record the settings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        object.__setattr__(self, "record", {"attributes": {}, "entries": {}, "providers": {}})
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self.record["attributes"][name] = value
-        super().__setattr__(name, value)
-
-
-class Options(Recorder, onnxruntime.SessionOptions):
-    def add_session_config_entry(self, key: str, value: str) -> None:
-        self.record["entries"][key] = value
-        super().add_session_config_entry(key, value)
-
-    def add_provider(self, name: str, options: dict[str, str]) -> None:
-        self.record["providers"][name] = options
-
-    def add_provider_for_devices(self, devices: list, options: dict[str, str]) -> None:
-        self.record["providers"][devices[0].ep_name] = options
-
-
-class Session:
-    def __init__(self, model: object, options: Options, providers: list | None = None, **_: object) -> None:
-        named = (provider for provider in providers or () if type(provider) is tuple)
-        options.record["providers"].update(named)
-        record = copy.deepcopy(options.record)
-        # For graph capture, ORT writes the final graph to a new folder.
-        if path := record["attributes"].pop("optimized_model_filepath", ""):
-            weights = "session.optimized_model_external_initializers_"
-            added = (record["entries"].pop(f"{weights}{key}") for key in ("file_name", "min_size_in_bytes"))
-            expected = (Path(tempfile.gettempdir()), "weights", "16")
-            CASE.assertEqual((Path(path).parent.parent, *added), expected)
-        raise Reached(record)
-
-
-class RunOptions(Recorder, onnxruntime.RunOptions):
-    last: dict[str, dict[str, object]]  # the record of the newest object
-
-    def __init__(self) -> None:
-        super().__init__()
-        RunOptions.last = self.record
-
-    def add_run_config_entry(self, key: str, value: str) -> None:
-        self.record["entries"][key] = value
-        super().add_run_config_entry(key, value)
-
-
-def spied(plugins: bool):
-    """Return the spies for a build with every EP. With ``plugins``, each EP that can be a plugin is one."""
-    kinded = {name for name, provider in PROVIDERS.items() if "plugin" in provider} if plugins else set()
-    cpu = SimpleNamespace(type=onnxruntime.OrtHardwareDeviceType.CPU)
-    devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in kinded]
-    return (
-        mock.patch.object(backend, "SessionOptions", Options),
-        mock.patch.object(opening, "SessionOptions", Options),
-        mock.patch.object(backend, "InferenceSession", Session),
-        mock.patch.object(opening, "InferenceSession", Session),
-        mock.patch.object(run_options, "RunOptions", RunOptions),
-        mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
-        mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
-    )
-
 
 # --- The texts that a kind allows, independent of its parser ---
 

@@ -20,14 +20,11 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
 from helpers.capture import (
-    Checks,
     Expected,
-    capture_of,
     captured_ids,
     chain,
     in_threads,
@@ -35,16 +32,15 @@ from helpers.capture import (
     shapes_on_the_cpu,
     two_inputs,
 )
+from helpers.capture_inputs import CaptureInputs
 from helpers.models import parsed
-from onnxruntime import OrtValue
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graph_keys, graphs
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
-from onnxruntime.backend.runs.run_options import RunSettings
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
-class CaptureBehaviour(Checks):
+class CaptureBehaviour(CaptureInputs):
     """The tests. A class inherits them together with ``unittest.TestCase``.
 
     It has a method ``prepare``, which prepares a model with graph capture, and ``ordinary``, which does without.
@@ -135,23 +131,6 @@ class CaptureBehaviour(Checks):
                     rep.run([a, b])
         self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}), expected(a, b))
 
-    def test_array_likes(self) -> None:
-        class Like:
-            """An array of another library."""
-
-            def __init__(self, data: np.ndarray, shape: object) -> None:
-                self.data, self.shape, self.dtype = data, shape, data.dtype
-
-            def __array__(self, dtype=None, copy=None) -> np.ndarray:
-                return self.data
-
-        rep, expected = self.prepare(chain()), Expected(chain())
-        for i, shape in enumerate(([3, 4], (3, 4), np.array([3, 4]), (5,), {})):
-            for seed in (i, i + 20):
-                x = self.data(seed, 3, 4)
-                self.check(rep.run([Like(x, shape)]), expected(x))
-                self.check(rep.run([x]), expected(x))
-
     def test_limits(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         cancellation = onnxruntime.backend.Cancellation()
@@ -199,46 +178,6 @@ class CaptureBehaviour(Checks):
         finally:
             go_on.set()
             thread.join()
-
-    def test_several_inputs_and_outputs(self) -> None:
-        rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
-        self.check_run(rep, expected, self.data(0, 5), self.data(1, 5))
-        with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("not the fast path")):
-            for i in range(8):
-                a, b = self.data(2 * i, 5), self.data(2 * i + 1, 5)
-                self.check(
-                    rep.run(({"A": a, "B": b}, {"B": b, "A": a}, [a, b], (a, b))[i % 4]),
-                    expected(a, b),
-                )
-
-    def test_an_input_that_no_node_reads(self) -> None:
-        made = parsed("(float[3] U, float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }")
-        rep, expected = self.prepare(made), Expected(made)
-        with captured_ids(rep) as ids:
-            for i in range(6):
-                unread, x = self.data(9 + i, 3), self.data(i, 1 + i % 2, 4)
-                self.check(rep.run([unread, x]), expected(unread, x))
-        self.assertEqual(set(ids), {1024, 1025})
-        with self.assertRaisesRegex(onnxruntime.backend.InputError, "U"):
-            rep.run([unread[:2], x])
-
-    def test_an_input_that_is_an_output(self) -> None:
-        x = "float[2] X"  # whether a node reads it or not, and at any position
-        for inputs, first, second in (
-            (x, "X", "Y"),
-            (x, "Y", "X"),
-            (f"float[2] U, {x}", "U", "Y"),
-        ):
-            made = parsed(f"({inputs}) => (float[2] {first}, float[2] {second}) {{ Y = Neg (X) }}")
-            with self.assertRaisesRegex(
-                RuntimeError,
-                "'[UX]' is an input, .*Prepare the model without graph capture",
-            ):
-                self.prepare(made)
-        made = chain()
-        made.graph.output.append(made.graph.output[0])
-        with self.assertRaisesRegex(RuntimeError, "'Y' is an input, or is listed twice"):
-            self.prepare(made)
 
     @needs("free_dimensions")
     def test_sizes_of_free_dimensions(self) -> None:
@@ -290,14 +229,6 @@ class CaptureBehaviour(Checks):
             self.assertEqual(found["run"]["free_dimensions"], {"batch": 1})
             words = shlex.split(found["run"]["command"])
             subprocess.run([sys.executable, *words[1:], "--compare"], capture_output=True, check=True)
-
-    def test_scalars_and_no_elements(self) -> None:
-        rep = self.prepare(parsed("(float X) => (float Y) { Y = Neg (X) }"))
-        for i in range(3):
-            self.check(rep.run([np.array(i, np.float32)]), [np.array(-i, np.float32)])
-        rep = self.prepare(chain())
-        for _ in range(3):
-            self.assertEqual(rep.run([np.zeros((0, 4), np.float32)])[0].shape, (0, 4))
 
     def test_several_graph_ids(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -384,53 +315,6 @@ class CaptureBehaviour(Checks):
         self.assertTrue(all(output.flags.writeable for output in outputs))
         self.assertFalse(any(np.shares_memory(a, b) for i, a in enumerate(outputs) for b in outputs[:i]))
 
-    def test_what_is_uploaded_is_what_was_given(self) -> None:
-        rep, expected = self.prepare(chain()), Expected(chain())
-        for i in range(3):
-            x = self.data(i, 4, 4)
-            backwards = self.data(i, 8, 4)[::-2]
-            self.check(rep.run([np.asfortranarray(x)]), expected(x))
-            self.check(rep.run([x.astype(">f4")]), expected(x))
-            self.check(rep.run([backwards]), expected(np.ascontiguousarray(backwards)))
-            self.check(rep.run([x.tolist()]), expected(x))
-            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
-                rep.run([x.astype(np.float64)])
-            # The same number of bytes: an upload checks nothing else.
-            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
-                rep.run([x.astype(np.int32)])
-            self.check(rep.run([x.reshape(-1, 4)]), expected(x))
-
-    def test_inputs_missing_or_unknown(self) -> None:
-        rep = self.prepare(two_inputs())
-        a = self.data(0, 3)
-        for feeds, name in (({"A": a}, "B"), ({"A": a, "B": a, "C": a}, "C")):
-            with self.assertRaisesRegex(onnxruntime.backend.InputError, name):
-                rep.run(feeds)
-        # Of the same number of bytes: an upload checks nothing else.
-        wrong = OrtValue.ortvalue_from_numpy(a.astype(np.int32))
-        with self.assertRaisesRegex(RuntimeError, r"'B' takes tensor\(float\), got tensor\(int32\)"):
-            capture_of(rep.session).run({"A": a, "B": wrong}, RunSettings({}, {}))
-        with self.assertRaisesRegex(onnxruntime.backend.InputError, "B"):
-            rep.run({"A": a, "B": wrong})
-
-    def test_an_initializer_that_could_be_overridden(self) -> None:
-        made = two_inputs()
-        made.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "B"))
-        rep, expected = self.prepare(made), Expected(two_inputs())
-        a, b = self.data(0, 3), self.data(1, 3)
-        for _ in range(2):
-            self.check(rep.run({"A": a}), expected(a, np.ones(3, np.float32)))
-        with self.assertRaisesRegex(RuntimeError, "takes the model's inputs only"):
-            rep.run({"A": a, "B": b})
-        self.check(rep.run({"A": a, "B": b}, run_config={"gpu_graph_id": -1}), expected(a, b))
-
-    def test_a_shape_that_the_model_refuses(self) -> None:
-        rep, expected = self.prepare(chain()), Expected(chain())
-        for _ in range(2):
-            with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
-                rep.run([self.data(0, 4, 3)])
-        self.check_run(rep, expected, self.data(0, 4, 4))
-
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         most, recording = (
@@ -457,16 +341,6 @@ class CaptureBehaviour(Checks):
         first, last = ran.call_args_list[0].args[1], ran.call_args_list[-1].args[1]
         self.assertEqual((first.logid, first.get_run_config_entry("gpu_graph_id")), ("captured", "11"))
         self.assertEqual((last.logid, last.get_run_config_entry("gpu_graph_id")), ("", "1024"))
-
-    def test_integers(self) -> None:
-        picked = (
-            "(int64[N] I, float[4] X) => (float[N,4] Y) <float[3,4] W = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121}>"
-        )
-        made = parsed(f"{picked} {{ G = Gather (W, I) Y = Add (G, X) }}")
-        rep, expected = self.prepare(made), Expected(made)
-        x = self.data(0, 4)
-        for rows in np.array([[1, 1], [0, 2], [2, 1], [0, 0], [-1, 1]]):
-            self.check(rep.run([rows, x]), expected(rows, x))
 
     def test_a_graph_id_of_the_callers_own(self) -> None:
         rep = self.prepare(chain(), run_config={"gpu_graph_id": 5})

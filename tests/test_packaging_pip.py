@@ -1,0 +1,173 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""pip builds, installs and uninstalls the wheel of setup.py."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from setup_module import python, setup
+from small_base import SmallBase
+
+
+class TestPip(SmallBase):
+    def test_builds_without_network_access(self):
+        """The commands of docs/installation.md, and the reason why one fails."""
+        wheels, project = self.use_base_for_any_machine(), self.project()
+        environment = self.folder / "environment"
+        python("-m", "venv", "--without-pip", str(environment))
+        interpreter = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+        pip = ("-m", "pip", "--isolated", "--python", str(interpreter))
+        build = (*pip, "wheel", "--no-deps", "--no-index", str(project))
+        setting = mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"})
+        setting.start()
+        self.addCleanup(setting.stop)
+        with self.assertRaises(subprocess.CalledProcessError) as failed:
+            python(*build, "--no-build-isolation")
+        advice = "pip install --no-deps onnxruntime-gpu===1.31.1"
+        self.assertIn(
+            f"is not installed. To build without build isolation, first run: {advice}\n",
+            failed.exception.output,
+        )
+        python(*build, f"--find-links={wheels}", f"--wheel-dir={self.folder / 'isolated'}")
+        hashed = self.folder / "base.txt"
+        (stock,) = wheels.glob("*.whl")
+        hashed.write_text(f"onnxruntime-gpu==1.31.1 --hash=sha256:{hashlib.sha256(stock.read_bytes()).hexdigest()}\n")
+        install = (
+            *pip,
+            "install",
+            "--no-deps",
+            "--no-index",
+            f"--find-links={wheels}",
+            "--require-hashes",
+        )
+        python(*install, f"--requirement={hashed}")
+        python(*build, "--no-build-isolation", f"--wheel-dir={self.folder / 'direct'}")
+        built = [path for name in ("isolated", "direct") for path in (self.folder / name).iterdir()]
+        self.assertEqual(
+            [path.name for path in built],
+            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"] * 2,
+        )
+        self.assertEqual(*(path.read_bytes() for path in built))
+
+    def test_an_editable_installation_is_refused_with_the_next_step(self):
+        with self.assertRaises(subprocess.CalledProcessError) as failed:
+            python(
+                "-m",
+                "pip",
+                "install",
+                "--no-index",
+                "--no-deps",
+                "--editable",
+                str(self.project()),
+            )
+        self.assertRegex(
+            failed.exception.output,
+            "editable installation is not available, .* Run pip install .",
+        )
+
+    def test_source_distribution_builds_the_same_wheel(self):
+        wheels, project = self.use_base_for_any_machine(), self.project()
+        code = "import setup, sys; print(setup.build_sdist(sys.argv[1]))"
+        with mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}):
+            names = [python("-c", code, str(wheels), cwd=project).strip() for _ in "12"]
+            first = Path(wheels, names[0]).read_bytes()
+        self.assertEqual(names, [f"onnxruntime_gpu-{self.version}.tar.gz"] * 2)
+        self.assertEqual(first, Path(wheels, names[1]).read_bytes())
+        with tarfile.open(wheels / names[0]) as archive:
+            found = {name.partition("/")[2] for name in archive.getnames()}
+        sources = {f"onnxruntime/python/backend/{path}" for path, _ in setup.backend_files()}
+        self.assertEqual(
+            found - sources,
+            {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"},
+        )
+        self.assertLess(sources, found)
+        # It records the base: the environment does not have to select the base again.
+        options = (
+            "--no-index",
+            "--no-deps",
+            f"--find-links={wheels}",
+            f"--wheel-dir={wheels / 'built'}",
+        )
+        with mock.patch.dict(os.environ):
+            os.environ.pop(setup.SETTING, None)
+            python("-m", "pip", "wheel", *options, str(wheels / names[0]))
+        self.assertEqual(
+            [path.name for path in (wheels / "built").iterdir()],
+            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"],
+        )
+
+    def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
+        for installed, is_satisfied in (
+            (self.version, True),
+            ("1.31.1", False),
+            ("1.31.2", False),
+        ):
+            site = self.folder / f"site-{installed}"
+            for name, version, more in (
+                ("onnxruntime_gpu", installed, ""),
+                ("service", "1", f"Requires-Dist: onnxruntime-gpu=={self.version}\n"),
+            ):
+                info = site / f"{name}-{version}.dist-info"
+                info.mkdir(parents=True)
+                (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
+            code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pip._internal.cli.main import main; main()"
+            command = [sys.executable, "-c", code, str(site), "check"]
+            checked = subprocess.run(command, capture_output=True, text=True, check=False)
+            complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
+            self.assertEqual(
+                complaint in checked.stdout,
+                not is_satisfied,
+                checked.stdout + checked.stderr,
+            )
+
+    def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
+        self.use_base_for_any_machine()
+        ours = self.build()
+        (self.sources / "backend.py").write_bytes(b"mended = True\n")
+        mended = self.build()
+        stock, _ = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
+        environment = self.folder / "environment"
+        python("-m", "venv", "--without-pip", str(environment))
+        bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
+        before = sorted(environment.rglob("*"))
+        pip = ("-m", "pip", "--python", str(bin_folder / "python"))
+        upgrade = ("--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
+        constraint = self.folder / "constraints.txt"
+        constraint.write_text(f"onnxruntime-gpu=={self.version}\n")
+        # An upgrade replaces the backend, unless the constraint of docs/installation.md prevents this.
+        for arguments, is_stock in (
+            ((stock,), True),
+            ((ours,), False),
+            ((*upgrade, f"--constraint={constraint}"), False),
+            (upgrade, True),
+            ((mended,), False),
+            ((ours, f"--constraint={constraint}"), False),
+            ((mended,), False),
+            ((ours,), False),
+        ):
+            python(*pip, "install", "--no-index", "--no-deps", *map(str, arguments))
+            self.assertEqual(len([*environment.rglob("gone.py")]), is_stock, arguments)
+            if not is_stock:
+                (installed,) = environment.rglob("backend/backend.py")
+                self.assertEqual(b"mended" in installed.read_bytes(), arguments == (mended,))
+        self.assertEqual(
+            [folder.name for folder in environment.rglob("*.dist-info")],
+            [f"onnxruntime_gpu-{self.version}.dist-info"],
+        )
+        self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
+        python(*pip, "uninstall", "--yes", "onnxruntime-gpu")
+        self.assertEqual(sorted(environment.rglob("*")), before)
+
+
+if __name__ == "__main__":
+    unittest.main()
