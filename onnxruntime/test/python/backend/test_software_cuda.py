@@ -277,6 +277,7 @@ class RuntimeTest(unittest.TestCase):
 
     def test_what_is_not_implemented_ends_the_process_with_its_name(self) -> None:
         kernel = (
+            "from test_software_cuda_kernels import *\n"
             "X = np.ones((1, 1, 2, 2), np.float32)\n"
             "nodes = [node('Resize', 'X', '', 'S', mode='linear')]\n"
             "run(model(nodes, {'X': X.shape}, {'Y': None}, {'S': np.array([1, 1, 2, 2], np.float32)}), {'X': X})\n"
