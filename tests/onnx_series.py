@@ -124,7 +124,8 @@ def configured(backend: type, arguments: dict) -> type:
         def prepare(cls, model, device=None, **kwargs):
             if isinstance(model, onnx.ModelProto):
                 Configured.model = model
-            return super().prepare(model, device, **{**kwargs, **arguments})
+            kwargs.update(arguments)
+            return super().prepare(model, device, **kwargs)
 
     return Configured
 
@@ -144,6 +145,11 @@ def outcomes(backend: type) -> dict[str, Outcome]:
     return results
 
 
+def named(results: dict[str, Outcome], result: str) -> dict[str, str]:
+    """Return the names of the tests with a result, and their reasons."""
+    return {name: outcome.reason for name, outcome in results.items() if outcome.result == result}
+
+
 def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
     """Run all tests in a new process, with a Python and the keyword arguments of ``prepare``.
 
@@ -151,20 +157,13 @@ def outcomes_of(python: str, config: dict) -> dict[str, Outcome]:
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "outcomes.json")
-        command = [
-            python,
-            "-W",
-            "ignore",
-            __file__,
-            "--outcomes",
-            str(path),
-            "--config",
-            json.dumps(config),
-        ]
+        command = [python, "-W", "ignore", __file__]
+        command += ["--outcomes", str(path), "--config", json.dumps(config)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().splitlines()[-1])
-        return {name: Outcome(*outcome) for name, outcome in json.loads(path.read_text()).items()}
+        found = json.loads(path.read_text())
+    return {name: Outcome(*outcome) for name, outcome in found.items()}
 
 
 def changed_keys() -> Iterator[tuple[str, dict]]:
@@ -179,27 +178,33 @@ def changed_keys() -> Iterator[tuple[str, dict]]:
     for keyword, table in (("session_config", SESSION_CONFIG), ("run_config", RUN_CONFIG)):
         for key, rule in table.items():
             values = TEXTS.get(key) or listed_values(rule.kind) or bounds(rule.kind, 16)
-            value = next(value for value in reversed(values) if str(value) != rule.default.split(",")[0])
-            parallel = {"execution_mode": "ORT_PARALLEL"} if key.startswith("session.inter_op.") else {}
-            yield key, {keyword: {key: value}, **parallel}
+            default = rule.default.split(",")[0]
+            value = values[-1]
+            if str(value) == default:
+                value = values[-2]
+            config = {keyword: {key: value}}
+            if key.startswith("session.inter_op."):
+                config["execution_mode"] = "ORT_PARALLEL"
+            yield key, config
 
 
 def compare_keys() -> int:
     """Run all tests in a process for each config key, and return 1 if a key unexpectedly changes which tests pass."""
-    status, without = 0, None
-    for key, config in [("", {}), *changed_keys()]:
+    status = 0
+    without = named(outcomes_of(sys.executable, {}), "passed")
+    print(f"without a key: {len(without)} pass", flush=True)
+    for key, config in changed_keys():
         try:
             results = outcomes_of(sys.executable, config)
         except RuntimeError as refusal:
             print(f"{json.dumps(config)}: not available: {refusal}", flush=True)
             continue
-        passed = {name for name, outcome in results.items() if outcome.result == "passed"}
-        changed = passed ^ (without := without or passed)
-        print(
-            f"{json.dumps(config)}: {len(passed)} pass, changed: {', '.join(sorted(changed)) or 'none'}",
-            flush=True,
-        )
-        status |= bool(changed) and key not in _CHANGING
+        passed = named(results, "passed")
+        changed = passed.keys() ^ without.keys()
+        names = ", ".join(sorted(changed)) or "none"
+        print(f"{json.dumps(config)}: {len(passed)} pass, changed: {names}", flush=True)
+        if changed and key not in _CHANGING:
+            status = 1
     return status
 
 
@@ -222,11 +227,14 @@ class BareRep(BackendRep):
         self._session = session
 
     def run(self, inputs, **kwargs) -> list:
-        feeds = {node.name: _to_ort(value) for node, value in zip(self._session.get_inputs(), inputs, strict=False)}
+        feeds = {}
+        for node, value in zip(self._session.get_inputs(), inputs, strict=False):
+            feeds[node.name] = _to_ort(value)
         outputs = self._session.get_outputs()
         names = [node.name for node in outputs]
         if any(_NUMPY_LACKS.search(node.type) for node in outputs):
-            return [_from_ort(value) for value in self._session.run_with_ort_values(names, feeds)]
+            values = self._session.run_with_ort_values(names, feeds)
+            return list(map(_from_ort, values))
         return self._session.run(names, feeds)
 
 
@@ -258,51 +266,62 @@ def compare_with_stock(stock: str) -> int:
         "bare": outcomes(configured(BareBackend, {})),
     }
     ours = columns["ours"]
-    if any(column.keys() != ours.keys() for column in columns.values()):
-        raise SystemExit("The environments do not have the same tests: they must have the same onnx.")
     print(f"\nonnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}: {len(ours)} tests")
     print(f"{'':8}{'passed':>8}{'failed':>8}{'skipped':>8}")
     for title, column in columns.items():
-        counts = collections.Counter(outcome.result for outcome in column.values())
+        if column.keys() != ours.keys():
+            raise SystemExit("The environments do not have the same tests: they must have the same onnx.")
+        counts = _counts(column)
         print(f"{title:8}{counts['passed']:8}{counts['failed']:8}{counts['skipped']:8}")
 
-    failed = {name: outcome.reason for name, outcome in ours.items() if outcome.result == "failed"}
-    print(
-        "\nFailures by cause:",
-        dict(collections.Counter(reason.partition(": ")[0] for reason in failed.values())),
-    )
-    here_only = {
-        "fail here, and pass on a bare session": [name for name in failed if columns["bare"][name].result == "passed"],
-        "fail here, and pass on the stock backend": [
-            name for name in failed if columns["stock"][name].result == "passed"
-        ],
-        "are skipped here, and not on the stock backend": [
-            name for name in ours if ours[name].result == "skipped" != columns["stock"][name].result
-        ],
-    }
-    for meaning, names in here_only.items():
-        print(
-            f"\n{len(names)} {meaning}",
-            *(f"  {name}: {ours[name].reason}" for name in names),
-            sep="\n",
-        )
-    # With an older onnx, the backend does not support the types that numpy lacks.
-    bare, *others = here_only.values()
-    answers_for_bare = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19)
-    return 1 if any(others) or (bare and answers_for_bare) else 0
+    failed = named(ours, "failed")
+    skipped = named(ours, "skipped")
+    causes = collections.Counter(reason.partition(": ")[0] for reason in failed.values())
+    print("\nFailures by cause:", dict(causes))
+    status = 0
+    for meaning, found, counts_against in (
+        # With an older onnx, the backend does not support the types that numpy lacks.
+        (
+            "fail here, and pass on a bare session",
+            failed.keys() & named(columns["bare"], "passed"),
+            tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19),
+        ),
+        (
+            "fail here, and pass on the stock backend",
+            failed.keys() & named(columns["stock"], "passed"),
+            True,
+        ),
+        (
+            "are skipped here, and not on the stock backend",
+            skipped.keys() - named(columns["stock"], "skipped"),
+            True,
+        ),
+    ):
+        print(f"\n{len(found)} {meaning}")
+        for name in sorted(found):
+            print(f"  {name}: {ours[name].reason}")
+        if found and counts_against:
+            status = 1
+    return status
+
+
+def _counts(results: dict[str, Outcome]) -> collections.Counter:
+    return collections.Counter(outcome.result for outcome in results.values())
 
 
 def _cause(error: Exception, model: onnx.ModelProto | None) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, AssertionError) and model is not None:
-        functions = [node for function in model.functions for node in function.node]
-        random = {node.op_type for node in (*model.graph.node, *functions)} & _RANDOM
+        operators = {node.op_type for node in model.graph.node}
+        for function in model.functions:
+            operators.update(node.op_type for node in function.node)
+        random = operators & _RANDOM
         if random:
             return f"random: {', '.join(sorted(random))}"
     for pattern, cause in _CAUSES:
         match = re.search(pattern, text)
         if match:
-            return f"{cause}: {next(group for group in match.groups() if group)}"
+            return f"{cause}: {match[match.lastindex]}"
     return f"{type(error).__name__}: {text[:100]}"
 
 
@@ -311,8 +330,9 @@ def list_key(backend: type) -> str:
 
     :raises RuntimeError: if the backend refuses the configuration: once, instead of in every test.
     """
-    # No test contains the operator of Azure's EP.
-    providers = [name for name in backend.prepare(two_nodes())._session.get_providers() if not name.startswith("Azure")]
+    providers = backend.prepare(two_nodes())._session.get_providers()
+    if providers[0].startswith("Azure"):  # no test contains its operator
+        del providers[0]
     return f"onnxruntime {onnxruntime.__version__} {providers[0]}"
 
 
@@ -322,18 +342,17 @@ def expected_failures(key: str) -> dict[str, str]:
     :param key: the name of the list, from :func:`list_key`.
     """
     lists = json.loads(EXPECTED.read_text()).get(key, {})
-    known = {release for releases in lists for release in releases.split()}
+    known = set(" ".join(lists).split())
     if onnx.__version__ not in known:
         raise RuntimeError(
             f"{EXPECTED.name} has no list for {key} with onnx {onnx.__version__} (it has "
             f"{', '.join(sorted(known)) or 'none'}): write one with {pathlib.Path(__file__).name} --update"
         )
-    return {
-        name: reason
-        for releases, entries in lists.items()
-        if onnx.__version__ in releases.split()
-        for name, reason in entries.items()
-    }
+    found = {}
+    for releases, entries in lists.items():
+        if onnx.__version__ in releases.split():
+            found.update(entries)
+    return found
 
 
 def update(key: str, failed: dict[str, str]) -> None:
@@ -341,8 +360,10 @@ def update(key: str, failed: dict[str, str]) -> None:
     everything = json.loads(EXPECTED.read_text())
     releases_of = collections.defaultdict(set)
     for releases, entries in everything.get(key, {}).items():
+        others = set(releases.split())
+        others.discard(onnx.__version__)
         for entry in entries.items():
-            releases_of[entry].update(release for release in releases.split() if release != onnx.__version__)
+            releases_of[entry] |= others
     for entry in failed.items():
         releases_of[entry].add(onnx.__version__)
     groups = collections.defaultdict(dict)
@@ -366,10 +387,8 @@ def _define_tests(define: Callable[[str, type], None]) -> None:
             test = pytest.mark.xfail(reason=expected[name], strict=False)(test)
         tests[test_class.__name__][name] = test
     for class_name, members in tests.items():
-        define(
-            class_name,
-            type(class_name, (unittest.TestCase,), {**members, "__module__": __name__}),
-        )
+        members["__module__"] = __name__
+        define(class_name, type(class_name, (unittest.TestCase,), members))
 
 
 def main() -> int:
@@ -408,7 +427,7 @@ def main() -> int:
     backend = configured(OnnxRuntimeBackend, arguments.config)
     key = list_key(backend)
     results = outcomes(backend)
-    counts = collections.Counter(outcome.result for outcome in results.values())
+    counts = _counts(results)
     print(
         f"{key}, onnx {onnx.__version__}: {counts['passed']} passed, {counts['failed']} failed, "
         f"{counts['skipped']} skipped of {len(results)}"
@@ -416,17 +435,19 @@ def main() -> int:
     if arguments.outcomes:
         pathlib.Path(arguments.outcomes).write_text(json.dumps(results))
         return 0
-    failed = {name: outcome.reason for name, outcome in results.items() if outcome.result == "failed"}
+    failed = named(results, "failed")
     if arguments.update:
         update(key, failed)
     if arguments.or_list_of and key not in json.loads(EXPECTED.read_text()):
         key = key.replace(onnxruntime.__version__, arguments.or_list_of)
     expected = expected_failures(key)
-    for name in sorted(failed.keys() - expected.keys()):
-        print(f"FAILED {name}: {failed[name]}")
     for name in sorted(expected.keys() - failed.keys()):
-        print(f"{results[name].result if name in results else 'gone'}, but listed: {name} ({expected[name]})")
-    return 1 if failed.keys() - expected.keys() else 0
+        result = results.get(name, Outcome("gone")).result
+        print(f"{result}, but listed: {name} ({expected[name]})")
+    unexpected = sorted(failed.keys() - expected.keys())
+    for name in unexpected:
+        print(f"FAILED {name}: {failed[name]}")
+    return int(bool(unexpected))
 
 
 # The folder for the inputs that ONNX makes for its few whole models. The default is in the user's home.

@@ -178,9 +178,12 @@ UNUSUAL = {
 
 
 def _unusual(form: Callable, text: str, inputs: object) -> list:
-    versions = {"": 21, "mine": 1, "com.microsoft": 1, "ai.onnx.ml": 3}
-    opsets = ", ".join(f'"{domain}": {version}' for domain, version in versions.items() if domain in text)
-    return prepare(form(parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> {text}"))).run(inputs)
+    opsets = '"": 21'
+    for domain, version in {"mine": 1, "com.microsoft": 1, "ai.onnx.ml": 3}.items():
+        if domain in text:
+            opsets += f', "{domain}": {version}'
+    made = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> {text}")
+    return prepare(form(made)).run(inputs)
 
 
 def _named(name: str) -> list:
@@ -188,30 +191,23 @@ def _named(name: str) -> list:
     return prepare(made.SerializeToString()).run([X])
 
 
-patterns(
-    "an unusual model",
-    {
-        **{
-            f"{name}, as {form}": partial(_unusual, make, *case)
-            for name, case in UNUSUAL.items()
-            for form, make in FORMS.items()
-        },
-        "input of another alphabet": lambda: _named("größe"),
-        "input with spaces": lambda: _named("the input"),
-        **{
-            f"opset {opset}, IR version {ir}, as {form}": partial(_versions, make, opset, ir)
-            for opset, ir in (
-                (7, 10),
-                (9999, 10),
-                (NEWEST, 10),
-                (21, onnx.IR_VERSION),
-                (21, 99),
-                (21, 3),
-            )
-            for form, make in FORMS.items()
-        },
-    },
-)
+_models = {
+    "input of another alphabet": partial(_named, "größe"),
+    "input with spaces": partial(_named, "the input"),
+}
+for _form, _make in FORMS.items():
+    for _name, (_text, _inputs) in UNUSUAL.items():
+        _models[f"{_name}, as {_form}"] = partial(_unusual, _make, _text, _inputs)
+    for _opset, _ir in (
+        (7, 10),
+        (9999, 10),
+        (NEWEST, 10),
+        (21, onnx.IR_VERSION),
+        (21, 99),
+        (21, 3),
+    ):
+        _models[f"opset {_opset}, IR version {_ir}, as {_form}"] = partial(_versions, _make, _opset, _ir)
+patterns("an unusual model", _models)
 
 
 # --- values ---
@@ -221,25 +217,24 @@ def _run(source, inputs: object) -> list:
     return prepare(source).run(inputs)
 
 
-patterns("values", {name: partial(_run, *case) for name, case in VALUES.items()})
+_values = {}
+for _name, (_source, _inputs) in VALUES.items():
+    _values[_name] = partial(_run, _source, _inputs)
+patterns("values", _values)
 
-patterns(
-    "a numpy scalar",
-    {
-        f"{value!r} for {NAMES[source]}, {form}": lambda source=source, inputs=inputs: _run(source, inputs)
-        for source, values in SCALARS
-        for value in values
-        for form, inputs in (("alone", value), ("in a list", [value]))
-    },
-)
-patterns(
-    "a list",
-    {
-        f"{value!r} for {NAMES[source]}": lambda source=source, value=value: _run(source, [value])
-        for source, *values in LISTS
-        for value in values
-    },
-)
+_scalars = {}
+for _source, _of_source in SCALARS:
+    for _value in _of_source:
+        _name = f"{_value!r} for {NAMES[_source]}"
+        _scalars[f"{_name}, alone"] = partial(_run, _source, _value)
+        _scalars[f"{_name}, in a list"] = partial(_run, _source, [_value])
+patterns("a numpy scalar", _scalars)
+
+_lists = {}
+for _source, *_of_source in LISTS:
+    for _value in _of_source:
+        _lists[f"{_value!r} for {NAMES[_source]}"] = partial(_run, _source, [_value])
+patterns("a list", _lists)
 
 
 # --- devices ---
@@ -274,12 +269,12 @@ def _prepare_on(build: str, device: str | None) -> list:
 
 patterns(
     "supports_device",
-    {f"built for {build}": lambda build=build: _supports(build) for build in BUILDS},
+    {f"built for {build}": partial(_supports, build) for build in BUILDS},
 )
 patterns(
     "prepare",
     {
-        f"built for {build}, device {device}": lambda build=build, device=device: _prepare_on(build, device)
+        f"built for {build}, device {device}": partial(_prepare_on, build, device)
         for build, device in (
             ("CPU", None), ("CPU", "CPU"), ("CPU", "CUDA"), ("CPU", "TPU"), ("CPU", "cpu"), ("GPU", "CPU"),
             ("GPU", None), ("CPU-OPENVINO_CPU", "CPU"), ("CPU-OPENVINO_CPU", "GPU"),
@@ -289,11 +284,11 @@ patterns(
 patterns(
     "is_compatible",
     {
-        str(device): lambda device=device: onnxruntime.backend.is_compatible(two_nodes(), *device)
-        for device in ((None,), ("CPU",))
+        "device None": lambda: onnxruntime.backend.is_compatible(two_nodes(), None),
+        "device CPU": lambda: onnxruntime.backend.is_compatible(two_nodes(), "CPU"),
+        "a keyword": lambda: onnxruntime.backend.is_compatible(two_nodes(), device="CPU", other=1),
     },
 )
-PATTERNS["is_compatible: a keyword"] = lambda: onnxruntime.backend.is_compatible(two_nodes(), device="CPU", other=1)
 
 
 # --- keyword arguments ---
@@ -337,23 +332,27 @@ RUN = {
 def _attribute(name: str, value: object) -> object:
     rep = prepare(two_nodes(), **{name: value})
     held = getattr(rep._session.get_session_options(), name, None)
-    return rep.run([X]), "" if callable(held) else str(held)
+    if callable(held):
+        held = ""
+    return rep.run([X]), str(held)
+
+
+def _rep_run(name: str, value: object) -> list:
+    return prepare(two_nodes()).run([X], **{name: value})
+
+
+def _run_once(name: str, value: object) -> list:
+    return onnxruntime.backend.run(two_nodes(), [X], **{name: value})
 
 
 for _call, _table, _pattern in (
     ("prepare", SESSION, _attribute),
-    ("rep.run", RUN, lambda name, value: prepare(two_nodes()).run([X], **{name: value})),
-    (
-        "run",
-        RUN,
-        lambda name, value: onnxruntime.backend.run(two_nodes(), [X], **{name: value}),
-    ),
+    ("rep.run", RUN, _rep_run),
+    ("run", RUN, _run_once),
 ):
-    cases = ((name, value) for name, values in _table.items() for value in values)
-    patterns(
-        _call,
-        {f"{name}={value!r}": partial(_pattern, name, value) for name, value in cases},
-    )
+    for _name, _of_name in _table.items():
+        for _value in _of_name:
+            PATTERNS[f"{_call}: {_name}={_value!r}"] = partial(_pattern, _name, _value)
 PATTERNS["run: everything by keyword"] = lambda: onnxruntime.backend.run(
     model=two_nodes(), inputs=[X], device="CPU", intra_op_num_threads=1, logid="a"
 )
@@ -366,30 +365,25 @@ def _opset_gate(only: object, form: Callable[[ModelProto], object], assigned: bo
     """Run a model with an opset that is not released and no operator of it, with an attribute of the backend."""
     proto = two_nodes()
     proto.opset_import.add(domain="ai.onnx.ml", version=9999)
-    own = OnnxRuntimeBackend if assigned else type("Own", (OnnxRuntimeBackend,), {"allowReleasedOpsetsOnly": only})
-    with mock.patch.object(own, "allowReleasedOpsetsOnly", only):
-        return (onnxruntime.backend.run if assigned else own.run_model)(form(proto), [X])
+    if not assigned:
+        own = type("Own", (OnnxRuntimeBackend,), {"allowReleasedOpsetsOnly": only})
+        return own.run_model(form(proto), [X])
+    with mock.patch.object(OnnxRuntimeBackend, "allowReleasedOpsetsOnly", only):
+        return onnxruntime.backend.run(form(proto), [X])
 
 
-patterns(
-    "the environment",
-    {
-        f"allowReleasedOpsetsOnly={only!r}, {'assigned' if assigned else 'of a subclass'}, {form}": (
-            partial(_opset_gate, only, make, assigned)
-        )
-        for only in (True, False, 1, None, "0")
-        for form, make in FORMS.items()
-        for assigned in (True, False)
-    },
-)
+def _is_opset_supported(opset: int) -> bool:
+    made = helper.make_model(two_nodes().graph, opset_imports=[helper.make_opsetid("", opset)])
+    return OnnxRuntimeBackend.is_opset_supported(made)[0]
 
 
-PATTERNS["the environment: opsets"] = lambda: [
-    OnnxRuntimeBackend.is_opset_supported(
-        helper.make_model(two_nodes().graph, opset_imports=[helper.make_opsetid("", of)])
-    )[0]
-    for of in (1, 7, 21, 9999)
-]
+for _only in (True, False, 1, None, "0"):
+    for _form, _make in FORMS.items():
+        _title = f"the environment: allowReleasedOpsetsOnly={_only!r}"
+        PATTERNS[f"{_title}, assigned, {_form}"] = partial(_opset_gate, _only, _make, True)
+        PATTERNS[f"{_title}, of a subclass, {_form}"] = partial(_opset_gate, _only, _make, False)
+for _opset in (1, 7, 21, 9999):
+    PATTERNS[f"the environment: opset {_opset}"] = partial(_is_opset_supported, _opset)
 
 
 # --- what programs reach for ---
@@ -409,35 +403,39 @@ def _patched_name(name: str, value: object) -> tuple:
 
 def _first_parameters(function: Callable) -> list[str]:
     kept = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD)
-    return [str(name) for name, parameter in inspect.signature(function).parameters.items() if parameter.kind in kept]
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in kept]
+
+
+def _has_names(module: object, names: str) -> list[bool]:
+    return [hasattr(module, name) for name in names.split()]
 
 
 patterns(
     "a program",
     {
-        "signatures": lambda: [
-            _first_parameters(function)
-            for function in (
-                onnxruntime.backend.prepare,
-                onnxruntime.backend.run,
-                onnxruntime.backend.is_compatible,
-                onnxruntime.backend.supports_device,
-                OnnxRuntimeBackend.run_node,
-                OnnxRuntimeBackend.is_opset_supported,
-                OnnxRuntimeBackendRep.run,
-            )
-        ],
         "get_available_providers patched": lambda: _patched_name("get_available_providers", lambda: [CPU]),
         "SessionOptions patched": lambda: _patched_name("SessionOptions", _TwoThreads),
-        "names of its modules": lambda: [
-            name
-            for module, names in {
-                onnxruntime.backend.backend: "Backend ModelProto InferenceSession SessionOptions OnnxRuntimeBackend "
-                "OnnxRuntimeBackendRep check_model get_device is_compatible prepare run supports_device",
-                onnxruntime.backend.backend_rep: "BackendRep RunOptions OnnxRuntimeBackendRep",
-            }.items()
-            for name in names.split()
-            if not hasattr(module, name)
-        ],
+        "names in backend": partial(
+            _has_names,
+            onnxruntime.backend.backend,
+            "Backend ModelProto InferenceSession SessionOptions OnnxRuntimeBackend OnnxRuntimeBackendRep check_model "
+            "get_device is_compatible prepare run supports_device",
+        ),
+        "names in backend_rep": partial(
+            _has_names,
+            onnxruntime.backend.backend_rep,
+            "BackendRep RunOptions OnnxRuntimeBackendRep",
+        ),
     },
 )
+for _name, _function in {
+    "prepare": onnxruntime.backend.prepare,
+    "run": onnxruntime.backend.run,
+    "is_compatible": onnxruntime.backend.is_compatible,
+    "supports_device": onnxruntime.backend.supports_device,
+    "run_node": OnnxRuntimeBackend.run_node,
+    "is_opset_supported": OnnxRuntimeBackend.is_opset_supported,
+    "rep.run": OnnxRuntimeBackendRep.run,
+}.items():
+    PATTERNS[f"the signature of {_name}"] = partial(_first_parameters, _function)

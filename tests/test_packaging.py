@@ -14,6 +14,62 @@ import zipfile
 from setup_module import setup
 from small_base import INFO, METADATA, OURS, STOCK, WHEEL, SmallBase
 
+# Recorded paths that fail the build, by the problem.
+REJECTED_PATHS = {
+    "not a portable path": (
+        "./onnxruntime/backend/backend.py",
+        "onnxruntime//backend/backend.py",
+        "onnxruntime/./backend/backend.py",
+        r"onnxruntime\backend\backend.py",
+        # Windows reads these names otherwise.
+        "onnxruntime./backend/x.py",
+        "onnxruntime/backend./x.py",
+        "onnxruntime/backend /x.py",
+        "onnxruntime/backend",
+        "onnxruntime/backend.",
+        "onnxruntime/tools. /x.py",
+        "onnxruntime/x.py ",
+        "onnxruntime/a:b",
+        # Devices of Windows.
+        "onnxruntime/con",
+        "onnxruntime/CON.py",
+        "onnxruntime/nul/x.py",
+        "onnxruntime/com1.txt",
+        "onnxruntime/LPT9",
+        "onnxruntime/com\u00b9",
+        "onnxruntime/aux .txt",
+        "onnxruntime/conin$",
+        "onnxruntime/prn.tar.gz",
+        # Characters.
+        "onnxruntime/\xe9.py",
+        "onnxruntime/e\u0301.py",
+        "onnxruntime/\u017fession.py",
+        "onnxruntime/\u202egnp.py",
+        "onnxruntime/\x7f.py",
+        "onnxruntime/\x85.py",
+        "onnxruntime/a\0b",
+        "onnxruntime/a\nb",
+        # Another case.
+        "onnxruntime/Backend/backend.py",
+        "ONNXRUNTIME/backend/backend.py",
+        "onnxruntime/__PYCACHE__/x.pyc",
+        f"{INFO}/record",
+        f"{INFO}/Installer",
+        f"{INFO}/requested/x",
+        "other.DIST-INFO/RECORD",
+    ),
+    # The files of a wheel's .data folder would have to go back into such a folder.
+    "installed outside site-packages": (
+        "../../../share/model.onnx",
+        "onnxruntime_gpu-1.31.1.data/scripts/tool",
+    ),
+    "recorded twice": (
+        "onnxruntime/__init__.py",
+        "onnxruntime/__INIT__.py",
+        "other-1.0.dist-info/METADATA",
+    ),
+}
+
 
 class TestBuild(SmallBase):
     def test_wheel(self):
@@ -24,20 +80,23 @@ class TestBuild(SmallBase):
         )
         info = f"onnxruntime_gpu-{self.version}.dist-info"
         with zipfile.ZipFile(built) as wheel:
-            files = {entry.filename: wheel.read(entry) for entry in wheel.infolist()}
-            dates = {entry.date_time for entry in wheel.infolist()}
-            executable = [entry.filename for entry in wheel.infolist() if entry.external_attr >> 16 & 0o111]
+            files = {}
+            for entry in wheel.infolist():
+                files[entry.filename] = wheel.read(entry)
+                # The same input gives the same wheel.
+                self.assertEqual(entry.date_time, (1980, 1, 1, 0, 0, 0))
+                is_executable = bool(entry.external_attr >> 16 & 0o111)
+                self.assertEqual(is_executable, entry.filename == "onnxruntime/capi/library.so")
         record = list(csv.reader(io.StringIO(files.pop(f"{info}/RECORD").decode())))
-        self.assertEqual(
-            record,
-            [[path, setup.record_hash(content), str(len(content))] for path, content in files.items()]
-            + [[f"{info}/RECORD", "", ""]],
-        )
-        expected = {path.replace(INFO, info): content for path, content in STOCK.items() if "/backend/" not in path}
-        expected |= {
-            "onnxruntime/backend/__init__.py": OURS,
-            "onnxruntime/backend/backend.py": b"",
-        }
+        self.assertEqual(record.pop(), [f"{info}/RECORD", "", ""])
+        for (path, content), row in zip(files.items(), record, strict=True):
+            self.assertEqual(row, [path, setup.record_hash(content), str(len(content))])
+        expected = {}
+        for path, content in STOCK.items():
+            if "/backend/" not in path:
+                expected[path.replace(INFO, info)] = content
+        expected["onnxruntime/backend/__init__.py"] = OURS
+        expected["onnxruntime/backend/backend.py"] = b""
         expected["onnxruntime/backend/py.typed"] = b""
         expected["onnxruntime/backend/runs/inner/__init__.py"] = b""
         # Only the first Version is a header; the other one is in the description.
@@ -47,8 +106,6 @@ class TestBuild(SmallBase):
             "setuptools (80.9.0)", f"onnxruntime-backend ({self.version})"
         ).encode()
         self.assertEqual(files, expected)
-        self.assertEqual(dates, {(1980, 1, 1, 0, 0, 0)})  # the same input gives the same wheel
-        self.assertEqual(executable, ["onnxruntime/capi/library.so"])
 
     def test_label_changes_with_each_file_of_the_backend(self):
         labels = {self.version}
@@ -77,89 +134,27 @@ class TestBuild(SmallBase):
         self.assert_not_built("missing: onnxruntime/__init__.py; different from RECORD: onnxruntime/capi/library.so")
 
     def test_records_that_fail_the_build(self):
-        stock = "onnxruntime/backend/backend.py"
-        odd = [
-            f"./{stock}",
-            stock.replace("/", "//", 1),
-            stock.replace("/", "/./", 1),
-            stock.replace("/", "\\"),
-        ]
-        # Windows reads these names otherwise.
-        odd += ["onnxruntime./backend/x.py"]
-        odd += [
-            f"onnxruntime/{name}"
-            for name in (
-                *(
-                    "backend./x.py",
-                    "backend /x.py",
-                    "backend",
-                    "backend.",
-                    "tools. /x.py",
-                    "x.py ",
-                    "a:b",
-                ),
-                *(
-                    "con",
-                    "CON.py",
-                    "nul/x.py",
-                    "com1.txt",
-                    "LPT9",
-                    "com\u00b9",
-                    "aux .txt",
-                    "conin$",
-                    "prn.tar.gz",
-                ),
-                *(
-                    "\xe9.py",
-                    "e\u0301.py",
-                    "\u017fession.py",
-                    "\u202egnp.py",
-                    "\x7f.py",
-                    "\x85.py",
-                    "a\0b",
-                    "a\nb",
-                ),
-            )
-        ]
-        odd += [
-            "onnxruntime/Backend/backend.py",
-            "ONNXRUNTIME/backend/backend.py",
-            "onnxruntime/__PYCACHE__/x.pyc",
-        ]
-        odd += [
-            f"{INFO}/record",
-            f"{INFO}/Installer",
-            f"{INFO}/requested/x",
-            "other.DIST-INFO/RECORD",
-        ]
-        named = {
-            "not a portable path": odd,
-            # The files of a wheel's .data folder would have to go back into such a folder.
-            "installed outside site-packages": (
-                "../../../share/model.onnx",
-                f"{INFO[:-10]}.data/scripts/tool",
-            ),
-            "recorded twice": (
-                *("onnxruntime/__init__.py", "onnxruntime/__INIT__.py"),
-                "other-1.0.dist-info/METADATA",
-            ),
-        }
         invalid = "RECORD or the metadata of the installed base is not valid"
         for row, message in (
-            *((row, invalid) for row in ((), ("a",), ("a", "b", "c", "d"), ("a" * 200_000, "", ""))),
+            ((), invalid),
+            (("a",), invalid),
+            (("a", "b", "c", "d"), invalid),
+            (("a" * 200_000, "", ""), invalid),
             (("recorded.py", "", 0), "recorded without a SHA-256: recorded.py"),
-            *(
-                ((path, setup.record_hash(b""), 0), f"{problem}: {ascii(path)[1:-1]}")
-                for problem, paths in named.items()
-                for path in paths
-            ),
         ):
-            with self.subTest(row[:2]):
-                self.record.append(row)
-                self.assert_not_built(message)
-                self.record.pop()
+            self.assert_row_fails(row, message)
+        for problem, paths in REJECTED_PATHS.items():
+            for path in paths:
+                row = (path, setup.record_hash(b""), 0)
+                self.assert_row_fails(row, f"{problem}: {ascii(path)[1:-1]}")
         self.record = []
         self.assert_not_built("RECORD lists no files")
+
+    def assert_row_fails(self, row: tuple, message: str) -> None:
+        with self.subTest(row[:2]):
+            self.record.append(row)
+            self.assert_not_built(message)
+            self.record.pop()
 
     def test_names_that_only_resemble_devices_are_packed(self):
         names = (
@@ -184,7 +179,8 @@ class TestBuild(SmallBase):
         (elsewhere / "file").write_bytes(b"")
         (self.site / "onnxruntime/link").symlink_to(elsewhere / "file")
         (self.site / "onnxruntime/folder").symlink_to(elsewhere)
-        self.record += [(f"onnxruntime/{path}", setup.record_hash(b""), 0) for path in ("link", "folder/file")]
+        for path in ("onnxruntime/link", "onnxruntime/folder/file"):
+            self.record.append((path, setup.record_hash(b""), 0))
         self.assert_not_built("links, or in a folder that is one: onnxruntime/link, onnxruntime/folder/file")
 
     def test_linked_site_packages_is_built_on(self):

@@ -12,11 +12,15 @@ import subprocess
 import sys
 import tarfile
 import unittest
-from pathlib import Path
+from functools import partial
 from unittest import mock
 
 from setup_module import python, setup
 from small_base import SmallBase
+
+BIN = "bin"
+if os.name == "nt":
+    BIN = "Scripts"
 
 
 class TestPip(SmallBase):
@@ -25,39 +29,37 @@ class TestPip(SmallBase):
         wheels, project = self.use_base_for_any_machine(), self.project()
         environment = self.folder / "environment"
         python("-m", "venv", "--without-pip", str(environment))
-        interpreter = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
-        pip = ("-m", "pip", "--isolated", "--python", str(interpreter))
-        build = (*pip, "wheel", "--no-deps", "--no-index", str(project))
+        pip = partial(python, "-m", "pip", "--isolated", "--python", str(environment / BIN / "python"))
+        build = partial(pip, "wheel", "--no-deps", "--no-index", str(project))
         setting = mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"})
         setting.start()
         self.addCleanup(setting.stop)
         with self.assertRaises(subprocess.CalledProcessError) as failed:
-            python(*build, "--no-build-isolation")
+            build("--no-build-isolation")
         advice = "pip install --no-deps onnxruntime-gpu===1.31.1"
         self.assertIn(
             f"is not installed. To build without build isolation, first run: {advice}\n",
             failed.exception.output,
         )
-        python(*build, f"--find-links={wheels}", f"--wheel-dir={self.folder / 'isolated'}")
+        isolated = self.folder / "isolated"
+        build(f"--find-links={wheels}", f"--wheel-dir={isolated}")
         hashed = self.folder / "base.txt"
         (stock,) = wheels.glob("*.whl")
         hashed.write_text(f"onnxruntime-gpu==1.31.1 --hash=sha256:{hashlib.sha256(stock.read_bytes()).hexdigest()}\n")
-        install = (
-            *pip,
+        pip(
             "install",
             "--no-deps",
             "--no-index",
             f"--find-links={wheels}",
             "--require-hashes",
+            f"--requirement={hashed}",
         )
-        python(*install, f"--requirement={hashed}")
-        python(*build, "--no-build-isolation", f"--wheel-dir={self.folder / 'direct'}")
-        built = [path for name in ("isolated", "direct") for path in (self.folder / name).iterdir()]
-        self.assertEqual(
-            [path.name for path in built],
-            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"] * 2,
-        )
-        self.assertEqual(*(path.read_bytes() for path in built))
+        direct = self.folder / "direct"
+        build("--no-build-isolation", f"--wheel-dir={direct}")
+        name = f"onnxruntime_gpu-{self.version}-py3-none-any.whl"
+        self.assertEqual(os.listdir(isolated), [name])
+        self.assertEqual(os.listdir(direct), [name])
+        self.assertEqual((isolated / name).read_bytes(), (direct / name).read_bytes())
 
     def test_an_editable_installation_is_refused_with_the_next_step(self):
         with self.assertRaises(subprocess.CalledProcessError) as failed:
@@ -79,11 +81,12 @@ class TestPip(SmallBase):
         wheels, project = self.use_base_for_any_machine(), self.project()
         code = "import setup, sys; print(setup.build_sdist(sys.argv[1]))"
         with mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}):
-            names = [python("-c", code, str(wheels), cwd=project).strip() for _ in "12"]
-            first = Path(wheels, names[0]).read_bytes()
-        self.assertEqual(names, [f"onnxruntime_gpu-{self.version}.tar.gz"] * 2)
-        self.assertEqual(first, Path(wheels, names[1]).read_bytes())
-        with tarfile.open(wheels / names[0]) as archive:
+            archive_path = wheels / python("-c", code, str(wheels), cwd=project).strip()
+            first = archive_path.read_bytes()
+            python("-c", code, str(wheels), cwd=project)
+        self.assertEqual(archive_path.name, f"onnxruntime_gpu-{self.version}.tar.gz")
+        self.assertEqual(archive_path.read_bytes(), first)
+        with tarfile.open(archive_path) as archive:
             found = {name.partition("/")[2] for name in archive.getnames()}
         sources = {f"onnxruntime/python/backend/{path}" for path, _ in setup.backend_files()}
         self.assertEqual(
@@ -92,19 +95,20 @@ class TestPip(SmallBase):
         )
         self.assertLess(sources, found)
         # It records the base: the environment does not have to select the base again.
-        options = (
-            "--no-index",
-            "--no-deps",
-            f"--find-links={wheels}",
-            f"--wheel-dir={wheels / 'built'}",
-        )
+        built = wheels / "built"
         with mock.patch.dict(os.environ):
             os.environ.pop(setup.SETTING, None)
-            python("-m", "pip", "wheel", *options, str(wheels / names[0]))
-        self.assertEqual(
-            [path.name for path in (wheels / "built").iterdir()],
-            [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"],
-        )
+            python(
+                "-m",
+                "pip",
+                "wheel",
+                "--no-index",
+                "--no-deps",
+                f"--find-links={wheels}",
+                f"--wheel-dir={built}",
+                str(archive_path),
+            )
+        self.assertEqual(os.listdir(built), [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"])
 
     def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
         for installed, is_satisfied in (
@@ -138,34 +142,37 @@ class TestPip(SmallBase):
         stock, _ = self.stock_wheel("1.31.1"), self.stock_wheel("1.31.2")
         environment = self.folder / "environment"
         python("-m", "venv", "--without-pip", str(environment))
-        bin_folder = environment / ("Scripts" if os.name == "nt" else "bin")
+        bin_folder = environment / BIN
         before = sorted(environment.rglob("*"))
-        pip = ("-m", "pip", "--python", str(bin_folder / "python"))
-        upgrade = ("--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
+        pip = partial(python, "-m", "pip", "--python", str(bin_folder / "python"))
+        install = partial(pip, "install", "--no-index", "--no-deps")
+        upgrade = partial(install, "--upgrade", f"--find-links={self.folder}", "onnxruntime-gpu")
         constraint = self.folder / "constraints.txt"
         constraint.write_text(f"onnxruntime-gpu=={self.version}\n")
         # An upgrade replaces the backend, unless the constraint of docs/installation.md prevents this.
-        for arguments, is_stock in (
-            ((stock,), True),
-            ((ours,), False),
-            ((*upgrade, f"--constraint={constraint}"), False),
-            (upgrade, True),
-            ((mended,), False),
-            ((ours, f"--constraint={constraint}"), False),
-            ((mended,), False),
-            ((ours,), False),
+        with_constraint = f"--constraint={constraint}"
+        for step, (install_it, arguments, found) in enumerate(
+            (
+                (install, (stock,), "stock"),
+                (install, (ours,), "ours"),
+                (upgrade, (with_constraint,), "ours"),
+                (upgrade, (), "stock"),
+                (install, (mended,), "mended"),
+                (install, (ours, with_constraint), "ours"),
+                (install, (mended,), "mended"),
+                (install, (ours,), "ours"),
+            )
         ):
-            python(*pip, "install", "--no-index", "--no-deps", *map(str, arguments))
-            self.assertEqual(len([*environment.rglob("gone.py")]), is_stock, arguments)
+            install_it(*map(str, arguments))
+            is_stock = any(environment.rglob("gone.py"))
+            self.assertEqual(is_stock, found == "stock", step)
             if not is_stock:
                 (installed,) = environment.rglob("backend/backend.py")
-                self.assertEqual(b"mended" in installed.read_bytes(), arguments == (mended,))
-        self.assertEqual(
-            [folder.name for folder in environment.rglob("*.dist-info")],
-            [f"onnxruntime_gpu-{self.version}.dist-info"],
-        )
+                self.assertEqual(b"mended" in installed.read_bytes(), found == "mended", step)
+        (info,) = environment.rglob("*.dist-info")
+        self.assertEqual(info.name, f"onnxruntime_gpu-{self.version}.dist-info")
         self.assertEqual(len(list(bin_folder.glob("onnxruntime_test*"))), 1)
-        python(*pip, "uninstall", "--yes", "onnxruntime-gpu")
+        pip("uninstall", "--yes", "onnxruntime-gpu")
         self.assertEqual(sorted(environment.rglob("*")), before)
 
 
