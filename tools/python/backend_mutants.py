@@ -8,41 +8,42 @@
 
 Negates conditions, swaps comparisons and their bounds, adds one to integers, drops statements. The tables of the
 allowlist are left out: a changed table is another policy, and other tests check it. Needs Linux, pytest and coverage in
-the environment that runs it, which is copied (by hard links) and changed only there, as is the tree.
+the environment that runs it. Copies (by hard links) of this environment and of the tree are changed.
 
-The tests that execute the line of a mutant run, the quickest first. The record of coverage.py selects these tests, and
-includes their subprocesses. For a line that runs at import, all tests that use its module run. If a mutant survives and
-changes nothing, backend_mutants_equivalent.tsv lists it with the reason.
+The record of coverage.py, which includes subprocesses, selects the tests that execute the line of a mutant. For a line
+that runs at import, all tests that use its module run. Quick tests that run little except the module run first, in
+groups that grow, until one fails. If a mutant survives and changes nothing, backend_mutants_equivalent.tsv lists it
+with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import importlib
+import collections
 import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from backend_mutations import Mutant, mutants
 
 TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
+INSIDE = Path(__file__).with_name("backend_mutants_inside.py")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
 # Data, and __init__.py, which only imports. A folder means all its modules except SUGGESTIONS.
 SUGGESTIONS = "refusals/suggestions"
 TABLES = (
     "allowlist/attributes",
+    "allowlist/common_options",
     "allowlist/cuda",
     "allowlist/nv_tensorrt_rtx",
     "allowlist/openvino",
@@ -52,30 +53,36 @@ TABLES = (
     "allowlist/qnn",
     "allowlist/run_config",
     "allowlist/session_config",
+    "allowlist/tables",
     "allowlist/tensorrt",
     "allowlist/webgpu",
     "refusals",
     "capture/operators",
     "provider_names",
 )
+FIRST_GROUP = 10  # tests. Each next group is four times as large
 
 
 def modules() -> list[str]:
-    """The modules that are not tables, by their paths in the package without ``.py``."""
-    paths = [path.relative_to(BACKEND).with_suffix("") for path in BACKEND.rglob("*.py") if path.stem != "__init__"]
-    found = [path.as_posix() for path in paths if not any(path.is_relative_to(table) for table in TABLES)]
-    return sorted([*found, SUGGESTIONS])
+    """Return the modules that are not tables, by their paths in the package without ``.py``."""
+    found = [SUGGESTIONS]
+    for path in BACKEND.rglob("*.py"):
+        module = path.relative_to(BACKEND).with_suffix("")
+        is_table = any(module.is_relative_to(table) for table in TABLES)
+        if path.stem != "__init__" and not is_table:
+            found.append(module.as_posix())
+    return sorted(found)
 
 
 class Workplace:
-    """A copy of this environment and this tree, in which anything may be broken."""
+    """A copy of this environment and of this tree, in which anything can be broken."""
 
     def __init__(self, folder: Path) -> None:
         environment = folder / "environment"
         shutil.copytree(sys.prefix, environment, symlinks=True, copy_function=os.link)
         self.tree = folder / "tree"
-        files = subprocess.check_output(["git", "ls-files", "-z"], cwd=TREE, text=True).split("\0")[:-1]
-        for name in files:
+        listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=TREE, text=True)
+        for name in listed.split("\0"):
             if (TREE / name).is_file():
                 (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(TREE / name, self.tree / name)
@@ -84,268 +91,268 @@ class Workplace:
         (packages,) = environment.glob("lib/python*/site-packages")
         self.backend = packages / "onnxruntime" / "backend"
         # The tree's own, which may be newer than the installed one.
-        if self.backend.is_symlink():
-            self.backend.unlink()
-        else:
-            shutil.rmtree(self.backend)
+        shutil.rmtree(self.backend)
         shutil.copytree(BACKEND, self.backend)
         (packages / "backend_mutants.pth").write_text("import coverage; coverage.process_startup()\n")
 
-    def environ(self, **more: str) -> dict[str, str]:
-        """What processes here are started with."""
+    def start(
+        self,
+        *arguments: str,
+        coverage_settings: str = "",
+        stdin: int = subprocess.DEVNULL,
+        stdout: object = sys.stderr,
+    ) -> subprocess.Popen:
+        """Start ``backend_mutants_inside.py``."""
+        environ = os.environ | {
+            "ORT_DISABLE_TELEMETRY": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         for name in ("PYTHONPATH", "COVERAGE_PROCESS_START", "BACKEND_TEST"):
-            os.environ.pop(name, None)
-        return os.environ | {"ORT_DISABLE_TELEMETRY": "1", "PYTHONDONTWRITEBYTECODE": "1"} | more
+            environ.pop(name, None)
+        if coverage_settings:
+            environ["COVERAGE_PROCESS_START"] = coverage_settings
+        return subprocess.Popen(
+            [self.python, INSIDE, *arguments],
+            cwd=self.tree,
+            env=environ,
+            stdin=stdin,
+            stdout=stdout,
+            text=True,
+        )
 
-    def covered(self, tests: list[str]) -> dict:
-        """Run the tests and note which of them execute which lines.
-
-        :return: ``seconds``, test to its duration; ``lines``, module to line to tests.
-        """
-        settings, report = self.tree / "coverage.ini", self.tree / "covered.json"
+    def cover(self, tests: list[str]) -> subprocess.Popen:
+        """Start the tests, and record which of them execute which lines."""
+        settings = self.tree / "coverage.ini"
         settings.write_text(
             f"[run]\nparallel = true\ndata_file = {self.tree}/.coverage\nsource = {self.backend}\n"
             "context = ${BACKEND_TEST-}\ndisable_warnings = no-data-collected,module-not-measured\n"
         )
-        environ = self.environ(COVERAGE_PROCESS_START=str(settings))
-        command = [self.python, __file__, "--inside", "cover", str(report), str(self.backend), *tests]
-        subprocess.run(command, cwd=self.tree, env=environ, check=True, stdout=sys.stderr)
-        return json.loads(report.read_text())
+        return self.start(
+            "cover",
+            str(self.report),
+            str(self.backend),
+            *tests,
+            coverage_settings=str(settings),
+        )
+
+    @property
+    def report(self) -> Path:
+        return self.tree / "covered.json"
 
     def worker(self) -> subprocess.Popen:
-        """A process that answers each line of JSON with one: see :func:`_work`."""
-        return subprocess.Popen(
-            [self.python, __file__, "--inside", "work", str(self.backend)],
-            cwd=self.tree,
-            env=self.environ(),
+        """Start a process that answers each line of JSON with one."""
+        return self.start(
+            "work",
+            str(self.backend),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
         )
 
 
-def _cover(report: str, backend: str, *tests: str) -> None:
-    """Inside a workplace: run the tests, each as its own coverage context."""
-    import coverage  # in the environment that is measured only  # noqa: PLC0415
-    import pytest  # noqa: PLC0415
+class Covered(NamedTuple):
+    """The duration of each test in seconds, and the tests of each line of each module."""
 
-    measured = coverage.Coverage.current()
-    seconds, failed = {}, set()
+    seconds: dict[str, float]
+    lines: dict[str, dict[str, list[str]]]
 
-    class Watch:
-        @pytest.hookimpl(wrapper=True)
-        def pytest_runtest_protocol(self, item):
-            os.environ["BACKEND_TEST"] = item.nodeid  # for subprocesses
-            measured.switch_context(item.nodeid)
-            began = time.monotonic()
-            try:
-                return (yield)
-            finally:
-                seconds[item.nodeid] = time.monotonic() - began
-                measured.switch_context("")
+    def tests_for(self, mutant: Mutant, last_line: int) -> list[str]:
+        """Return the tests that can detect a mutant, in the order in which they run."""
+        lines = self.lines.get(mutant.module, {})
+        uses = collections.Counter()  # of the module's lines by each test
+        for tests in lines.values():
+            uses.update(tests)
+        found = set()
+        for line in range(mutant.line, last_line + 1):
+            found.update(lines.get(str(line), ()))
+        if not found or "" in found:  # it runs at import, too, which is no test's time
+            found = set(uses)
+        found.intersection_update(self.seconds)
 
-        def pytest_runtest_logreport(self, report):
-            if report.failed:
-                failed.add(report.nodeid)
+        def cost(test: str) -> float:
+            return (0.1 + self.seconds[test]) / uses[test]
 
-    pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[Watch()])
-    measured.stop()
-    measured.save()
-    measured.combine()
-    data = measured.get_data()
-    lines = {}
-    for file in data.measured_files():
-        by_line = data.contexts_by_lineno(file)
-        lines[Path(file).relative_to(backend).with_suffix("").as_posix()] = {
-            line: [test for test in by_line[line] if test not in failed] for line in sorted(by_line)
-        }
-    for test in failed:
-        del seconds[test]
-        print(f"left out, because it fails without any mutant: {test}")
-    Path(report).write_text(json.dumps({"seconds": seconds, "lines": lines}))
+        return sorted(found, key=cost)
+
+    def groups(self, tests: list[str]) -> list[tuple[float, list[str]]]:
+        """Return the tests in groups, each with a limit in seconds."""
+        found = []
+        size = FIRST_GROUP
+        while tests:
+            group, tests = tests[:size], tests[size:]
+            usual = sum(self.seconds[test] for test in group)
+            found.append((60 + 5 * usual, group))
+            size *= 4
+        return found
 
 
-def _work(backend: str) -> None:
-    """Inside a workplace: for each mutant read from stdin, run tests in a fork of this process, and print what failed.
-
-    A request holds ``module``, ``source``, ``tests`` and ``limit`` (seconds); an answer ``killed_by``: a test, an
-    error of the import, ``"time"``, or nothing.
-    """
-    for name in ("numpy", "onnx", "onnxruntime", "pytest"):  # all that takes long to import, but the backend itself
-        importlib.import_module(name)
-    answers = os.fdopen(os.dup(1), "w")
-    for line in sys.stdin:
-        request = json.loads(line)
-        path = Path(backend, f"{request['module']}.py")
-        kept = path.read_bytes()
-        path.write_text(request["source"])
-        with tempfile.TemporaryDirectory() as folder:
-            said = Path(folder, "said")
-            child = os.fork()
-            if not child:
-                os.setsid()
-                os.environ["TMPDIR"] = tempfile.tempdir = folder
-                os._exit(_judge(request, said))
-            killed_by = _wait(child, request["limit"]) and "time"
-            path.write_bytes(kept)
-            if not killed_by and said.exists():
-                killed_by = said.read_text()
-        print(json.dumps({"killed_by": killed_by}), file=answers, flush=True)
+def cover(places: list[Workplace], tests: list[str]) -> Covered:
+    """Run the test files in all workplaces, and return what each test executes."""
+    running = []
+    for number, place in enumerate(places):
+        running.append(place.cover(tests[number :: len(places)]))
+    for process in running:
+        if process.wait():
+            raise SystemExit("the tests could not be run")
+    found = Covered({}, {})
+    for place in places:
+        report = json.loads(place.report.read_text())
+        found.seconds.update(report["seconds"])
+        for module, lines in report["lines"].items():
+            of_module = found.lines.setdefault(module, {})
+            for line, of_line in lines.items():
+                of_module.setdefault(line, []).extend(of_line)
+    return found
 
 
-def _judge(request: dict, said: Path) -> int:
-    """In a fork: run the tests; the first that fails is written to a file."""
-    import pytest  # noqa: PLC0415
-
-    silence = os.open(said.with_name("output"), os.O_CREAT | os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    said.write_text("the process died")
-
-    class Watch:
-        def pytest_runtest_logreport(self, report):
-            if report.failed:
-                said.write_text(report.nodeid)
-
-    code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *request["tests"]], plugins=[Watch()])
-    if code == pytest.ExitCode.OK:
-        said.unlink()
-    elif code != pytest.ExitCode.TESTS_FAILED:
-        said.write_text(f"pytest could not run them ({code.name})")  # such as an error of the import
-    sys.stdout.flush()
-    return 0
+def equivalent() -> set[tuple[str, str, str]]:
+    """Return module, place and change of the mutants that change nothing."""
+    found = set()
+    for line in EQUIVALENT.read_text().splitlines():
+        if not line.startswith("#"):
+            module, place, change, _ = line.split("\t")
+            found.add((module, place, change))
+    return found
 
 
-def _wait(child: int, limit: float) -> bool:
-    """Wait for a fork and end all of its group. Return whether it took too long."""
-    until = time.monotonic() + limit
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > until:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return True
-        time.sleep(0.02)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)  # its remaining processes
-    return False
+def survivors_of(report: Path) -> set[tuple[str, str, str]]:
+    found = set()
+    for one in json.loads(report.read_text()):
+        if not one["killed_by"]:
+            found.add((one["module"], one["place"], one["change"]))
+    return found
 
 
-def _tests_for(mutant: Mutant, covered: dict, end_line: int) -> list[str]:
-    """The tests that may notice a mutant, the quickest first."""
-    lines = covered["lines"].get(mutant.module, {})
-    tests = {test for line in range(mutant.line, end_line + 1) for test in lines.get(str(line), ())}
-    if not tests or "" in tests:  # it runs at import, too, which is no test's time
-        tests = {test for found in lines.values() for test in found}
-    return sorted(tests & covered["seconds"].keys(), key=covered["seconds"].__getitem__)
+def key(mutant: Mutant) -> tuple[str, str, str]:
+    return mutant.module, mutant.place, mutant.change
 
 
-def _equivalent() -> set[tuple[str, str, str]]:
-    lines = EQUIVALENT.read_text().splitlines() if EQUIVALENT.exists() else []
-    return {tuple(line.split("\t")[:3]) for line in lines if line and not line.startswith("#")}
+def chosen(found: list[Mutant], arguments: argparse.Namespace) -> list[Mutant]:
+    """Return the mutants that the arguments select."""
+    kept = []
+    without = equivalent()
+    for mutant in found:
+        if key(mutant) not in without and arguments.match in str(mutant):
+            kept.append(mutant)
+    if arguments.again:
+        survived = survivors_of(arguments.again)
+        kept = [mutant for mutant in kept if key(mutant) in survived]
+    if arguments.sample and arguments.sample < len(kept):
+        kept = sorted(random.Random(arguments.seed).sample(kept, arguments.sample))
+    return kept
 
 
-def _tried(places: SimpleQueue, requests: list[tuple[Mutant, dict]], jobs: int) -> Iterator[tuple[Mutant, str | None]]:
-    """Each mutant with what noticed it, as the answers come."""
+def tried(
+    requests: list[tuple[Mutant, dict]],
+    places: list[Workplace],
+) -> Iterator[tuple[Mutant, str]]:
+    """Yield each mutant with the test that detected it, as the answers come."""
+    workers = [place.worker() for place in places]
+    idle: SimpleQueue = SimpleQueue()
+    for worker in workers:
+        idle.put(worker)
 
-    def one(job: tuple[Mutant, dict]) -> tuple[Mutant, str | None]:
-        mutant, request = job
-        worker = places.get()
+    def one(mutant: Mutant, request: dict) -> tuple[Mutant, str]:
+        worker = idle.get()
         print(json.dumps(request), file=worker.stdin, flush=True)
         answer = json.loads(worker.stdout.readline())
-        places.put(worker)
+        idle.put(worker)
         return mutant, answer["killed_by"]
 
-    with ThreadPoolExecutor(jobs) as pool:
-        for done in as_completed([pool.submit(one, job) for job in requests]):
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for done in as_completed([pool.submit(one, *request) for request in requests]):
             yield done.result()
+    for worker in workers:
+        worker.stdin.close()
+        worker.wait()
+
+
+def parsed_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--sample", type=int, help="how many, chosen at random over all modules; all without it")
+    add("--seed", type=int, default=0, help="of the choice (%(default)s)")
+    add("--module", action="append", help="only of this module, such as runs/inputs; repeatable")
+    add("--match", default="", help="only mutants whose description contains this")
+    add("--jobs", type=int, default=2, help="how many at the same time (%(default)s)")
+    add("--longest", type=float, default=20, help="leave out tests that take more seconds (%(default)s)")
+    add("--list", action="store_true", help="only list them")
+    add("--covered", type=Path, help="file that keeps which tests run which lines, until one changes")
+    add("--again", type=Path, help="only what survived according to this file of an earlier --json")
+    add("--json", type=Path, help="file to write each mutant and the test that detected it to")
+    add("tests", nargs="*", help="test files, if not all that pytest finds")
+    return parser.parse_args()
+
+
+def try_all(
+    found: list[Mutant],
+    sources: dict[str, str],
+    arguments: argparse.Namespace,
+    folder: Path,
+) -> list[tuple[Mutant, str]]:
+    """Return each mutant with the test that detected it, or ``""``."""
+    places = [Workplace(folder / str(number)) for number in range(arguments.jobs)]
+    if arguments.covered and arguments.covered.exists():
+        covered = Covered(**json.loads(arguments.covered.read_text()))
+    else:
+        covered = cover(places, arguments.tests)
+        if arguments.covered:
+            arguments.covered.write_text(json.dumps(covered._asdict()))
+    for test, took in list(covered.seconds.items()):
+        if took > arguments.longest:
+            del covered.seconds[test]
+
+    results = []
+    requests = []
+    for mutant in found:
+        source = sources[mutant.module]
+        last_line = source.count("\n", 0, mutant.end) + 1
+        tests = covered.tests_for(mutant, last_line)
+        if tests:
+            request = {
+                "module": mutant.module,
+                "source": mutant.applied(source),
+                "groups": covered.groups(tests),
+            }
+            requests.append((mutant, request))
+        else:
+            results.append((mutant, ""))
+    for mutant, killed_by in tried(requests, places):
+        results.append((mutant, killed_by))
+        outcome = "killed" if killed_by else "survived"
+        print(f"{len(results)}/{len(found)} {outcome} {mutant}", file=sys.stderr)
+    return results
 
 
 def main() -> int:
-    """Sample, try, print; 1 where a mutant survived."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sample", type=int, help="how many, chosen at random over all modules; all without it")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice (%(default)s)")
-    parser.add_argument("--module", action="append", help="only of this module, such as runs/inputs; repeatable")
-    parser.add_argument("--match", default="", help="only mutants whose description holds this")
-    parser.add_argument("--jobs", type=int, default=2, help="how many at the same time (%(default)s)")
-    parser.add_argument(
-        "--longest", type=float, default=20, help="leave out tests that take more seconds (%(default)s)"
-    )
-    parser.add_argument("--list", action="store_true", help="only list them")
-    parser.add_argument("--covered", type=Path, help="file that keeps which tests run which lines, until one changes")
-    parser.add_argument("--again", type=Path, help="only what survived according to this file of an earlier --json")
-    parser.add_argument("--json", type=Path, help="file to write each mutant and what noticed it to")
-    parser.add_argument("tests", nargs="*", help="test files, where not all that pytest finds")
-    arguments = parser.parse_args()
-
-    sources = {name: (BACKEND / f"{name}.py").read_text() for name in arguments.module or modules()}
-    equivalent = _equivalent()
-    found = [mutant for name, source in sources.items() for mutant in mutants(name, source)]
+    """Sample, try, print; return 1 if a mutant survived."""
+    arguments = parsed_arguments()
+    sources = {}
+    found = []
+    for name in arguments.module or modules():
+        sources[name] = (BACKEND / f"{name}.py").read_text()
+        found += mutants(name, sources[name])
     print(f"{len(found)} mutants of {len(sources)} modules")
-    for module, place, change in sorted(equivalent - {(one.module, one.place, one.change) for one in found}):
+    for module, place, change in sorted(equivalent() - set(map(key, found))):
         if module in sources:
             print(f"listed as equivalent, but not found: {module}.py: {change}: {place}")
-    found = [
-        mutant
-        for mutant in found
-        if arguments.match in str(mutant) and (mutant.module, mutant.place, mutant.change) not in equivalent
-    ]
-    if arguments.again:
-        survived = {
-            (one["module"], one["place"], one["change"])
-            for one in json.loads(arguments.again.read_text())
-            if not one["killed_by"]
-        }
-        found = [mutant for mutant in found if (mutant.module, mutant.place, mutant.change) in survived]
-    if arguments.sample and arguments.sample < len(found):
-        found = sorted(random.Random(arguments.seed).sample(found, arguments.sample))
+    found = chosen(found, arguments)
     if arguments.list:
         print(*found, sep="\n")
         return 0
 
-    with tempfile.TemporaryDirectory(dir=TREE / "build" if (TREE / "build").is_dir() else None) as temporary:
-        places = [Workplace(Path(temporary, str(number))) for number in range(arguments.jobs)]
-        if arguments.covered and arguments.covered.exists():
-            covered = json.loads(arguments.covered.read_text())
-        else:
-            covered = places[0].covered(arguments.tests)
-            if arguments.covered:
-                arguments.covered.write_text(json.dumps(covered))
-        covered["seconds"] = {test: took for test, took in covered["seconds"].items() if took <= arguments.longest}
-        requests = []
-        for mutant in found:
-            source = sources[mutant.module]
-            tests = _tests_for(mutant, covered, source.count("\n", 0, mutant.end) + 1)
-            limit = 30 + 4 * sum(covered["seconds"][test] for test in tests)
-            requests.append(
-                (mutant, {"module": mutant.module, "source": mutant.applied(source), "tests": tests, "limit": limit})
-            )
-        untested = [mutant for mutant, request in requests if not request["tests"]]
-        requests = [job for job in requests if job[1]["tests"]]
-        workers = [place.worker() for place in places]
-        queue: SimpleQueue = SimpleQueue()
-        for worker in workers:
-            queue.put(worker)
-        results = [(mutant, None) for mutant in untested]
-        for mutant, killed_by in _tried(queue, requests, arguments.jobs):
-            results.append((mutant, killed_by))
-            print(f"{len(results)}/{len(found)} {'survived' if not killed_by else 'killed'} {mutant}", file=sys.stderr)
-        for worker in workers:
-            worker.stdin.close()
-            worker.wait()
-    survivors = [mutant for mutant, killed_by in results if not killed_by]
+    build = TREE / "build"
+    with tempfile.TemporaryDirectory(dir=build if build.is_dir() else None) as folder:
+        results = try_all(found, sources, arguments, Path(folder))
     if arguments.json:
-        arguments.json.write_text(
-            json.dumps([mutant._asdict() | {"killed_by": killed_by} for mutant, killed_by in results], indent=1)
-        )
-    print(*(f"survived: {mutant}" for mutant in survivors), sep="\n")
-    print(f"killed {len(results) - len(survivors)} of {len(results)} ({1 - len(survivors) / max(1, len(results)):.1%})")
+        report = [mutant._asdict() | {"killed_by": killed_by} for mutant, killed_by in results]
+        arguments.json.write_text(json.dumps(report, indent=1))
+    survivors = [mutant for mutant, killed_by in results if not killed_by]
+    for mutant in survivors:
+        print(f"survived: {mutant}")
+    share = 1 - len(survivors) / max(1, len(results))
+    print(f"killed {len(results) - len(survivors)} of {len(results)} ({share:.1%})")
     return int(bool(survivors))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--inside"]:
-        {"cover": _cover, "work": _work}[sys.argv[2]](*sys.argv[3:])
-    else:
-        sys.exit(main())
+    sys.exit(main())
