@@ -121,17 +121,17 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 
 def _validating() -> Mapping[str, Callable[[], float]]:
-    from onnxruntime.backend.allowlist import look_up  # the stock backend has neither  # noqa: PLC0415
-    from onnxruntime.backend.allowlist.conditions import Circumstances  # as above  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.facts import Process  # as above  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.permit import permit_of  # as above  # noqa: PLC0415
     from onnxruntime.backend.request import of_call  # the stock backend has neither  # noqa: PLC0415
 
     kinds = dict.fromkeys(TWENTY_OPTIONS, "built-in")
     namespace = {
-        "permit": look_up.permit,
+        "permit": permit_of,
         "of_call": of_call,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
-        "here": Circumstances.expected(["CPUExecutionProvider"])._replace(kinds=kinds),
+        "here": Process.here(["CPUExecutionProvider"])._replace(kinds=kinds),
     }
     return timed(
         namespace,

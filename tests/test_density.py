@@ -27,7 +27,7 @@ PRODUCT = ROOT / "onnxruntime" / "python" / "backend"
 TABLES = {
     "allowlist/attributes.py",
     "allowlist/cuda.py",
-    "allowlist/needs.py",
+    "allowlist/conditions.py",
     "allowlist/nv_tensorrt_rtx.py",
     "allowlist/openvino.py",
     "allowlist/optimizers.py",

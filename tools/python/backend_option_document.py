@@ -21,11 +21,11 @@ from backend_option_evidence import evidence_of, title_of
 
 from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
-from onnxruntime.backend.allowlist.rules import Need, Rule, Setting
-from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
-from onnxruntime.backend.allowlist.special_kinds import Fixed
+from onnxruntime.backend.allowlist.conditions import Need
+from onnxruntime.backend.allowlist.rules import Rule, Setting
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Spelled, WordFlag
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
+from onnxruntime.backend.errors import Place
 from onnxruntime.backend.provider_names import OPENVINO_AUTO
 from onnxruntime.backend.refusals import Refused
 from onnxruntime.backend.session.attaching import hardware_for, option_texts
@@ -159,23 +159,19 @@ def _options() -> Iterator[str]:
             yield "sizes alone are limited, too. After"
             yield from ("`prepare` has created the session, it checks the sizes of the session's inputs.", "")
         elif title == "Session config":
-            yield from _families()
+            yield from _prefixes()
 
 
-def _families() -> Iterator[str]:
+def _prefixes() -> Iterator[str]:
     yield from ("### Prefixes", "")
     yield "The backend also permits or refuses keys by their prefix, unless a table above lists the complete key. A key"
     yield "that is permitted by its prefix causes a warning, because its effect cannot be confirmed."
     yield from ("", "| Prefix | Verdict | Values or reason |", "|---|---|---|")
-    for family in SESSION_FAMILIES:
-        rest = (
-            f"The rest of the key matches {_code(family.rest)}. A call can set at most {family.most} such keys. "
-            f"Values: {_text(family.rule.kind.accepts)}."
-        )
-        for need in family.rule.needs:
-            rest += f" {_condition(need)}."
-        yield _row(_code(family.prefix), "permitted", rest)
-    for prefix, rule in refusals.SESSION_FAMILIES.items():
+    for prefix in session_config.PREFIXES:
+        values = _text(session_config.OF_PREFIX.kind.accepts)
+        rest = f"The rest of the key matches {_code(session_config.REST)}. Values: {values}"
+        yield _row(_code(prefix), "permitted", rest)
+    for prefix, rule in refusals.SESSION_PREFIXES.items():
         yield _row(_code(prefix), "refused", _text(f"{rule.hazard}: {rule.reason}"))
     yield ""
 
@@ -314,7 +310,7 @@ def _requires(title: str, name: str, rule: Rule) -> str:
     if kind == "plugin" and hardware_for(ep, name):
         words.append(f"A device that is a {hardware_for(ep, name)}")
     words += map(_condition, rule.needs)
-    if type(rule.kind) is Fixed:
+    if isinstance(rule.kind, Fixed):
         words.append(f"{not rule.kind.value} is refused: {_text(rule.kind.forbidden)}")
     if not rule.reported:
         words.append("Unconfirmed")
@@ -356,17 +352,14 @@ def _sent(title: str, name: str, rule: Rule | Refused) -> str:
     if type(rule) is Refused:
         return ""
     words = []
-    if type(rule.kind) is Flag:
-        texts = f"`{rule.kind.render(False)}`/`{rule.kind.render(True)}`"
-        if texts != "`0`/`1`":
-            words.append(texts)
-    elif type(rule.kind) is Choice:
-        for value, text in rule.kind.spelling.items():
-            if value != text:
-                words.append(f"`{text}` for `{value}`")
+    if type(rule.kind) is WordFlag:
+        words.append("`False`/`True`")
+    elif type(rule.kind) is Spelled:
+        for value, text in rule.kind.texts.items():
+            words.append(f"`{text}` for `{value}`")
     sent = " and ".join(words)
     ep, _, kind = title.partition(", ")
-    for carrier, text in option_texts(ep, kind, {name: Setting(rule, "", "", ("", "", None))}).items():
+    for carrier, text in option_texts(ep, kind, {name: Setting(Place(""), rule, "", "")}).items():
         if carrier != name:  # the EP reads the option inside another one
             ((section, options),) = json.loads(text).items()
             place = f"`{section}.{next(iter(options))}` inside `{carrier}`"

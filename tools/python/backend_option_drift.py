@@ -232,11 +232,11 @@ def _is_part(text: str, others: Iterable[str], judged: set[str]) -> bool:
 def _among_known(library: Library) -> dict[str, str]:
     """Return the names that stand among known options of an EP, known keys, or known optimizers."""
     groups = _groups(library)
-    known = OPTIMIZERS | refusals.SESSION_FAMILIES.keys()
+    known = OPTIMIZERS | refusals.SESSION_PREFIXES.keys()
     for group in groups:
         if group.ep:
             known |= group.names
-    judged = KEYS | OPTIMIZERS | refusals.SESSION_FAMILIES.keys() | refusals.EVERY_PROVIDER.keys() | PROVIDERS.keys()
+    judged = KEYS | OPTIMIZERS | refusals.SESSION_PREFIXES.keys() | refusals.EVERY_PROVIDER.keys() | PROVIDERS.keys()
     found: dict[str, str] = {}
     for place in library.places:
         used = dict.fromkeys(use.text for use in place)

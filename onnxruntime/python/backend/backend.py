@@ -20,10 +20,11 @@ from onnxruntime import InferenceSession, SessionOptions, get_available_provider
 from onnxruntime.backend import optional_parts, request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import permit_of, values_of
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.errors import NotPermittedError, reject, show, warn, without_frames
+from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.session import failures, model_file, opening, presence, state, verification
@@ -156,9 +157,8 @@ class OnnxRuntimeBackend(Backend):
             look_up.check_part_of(keyword)
             optional_parts.require(keyword, keyword).check(**limits_of_run)
         keywords = _taken(kwargs, KEYWORDS)
-        narrowing = request.of_environment().narrowing
-        facts = Circumstances.expected((), narrowing=narrowing)
-        run_attributes, _ = look_up.attributes(RUN_ATTRIBUTES, kwargs, facts)
+        allowlist = request.of_environment().allowlist(Process.here())
+        run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
 
         # prepare does not accept attributes that only RunOptions has.
         creates_session = not isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
@@ -234,10 +234,9 @@ def _prepare_source(
     requested = request.of_call(keywords, attributes, device)
     presence.register_plugins(requested.plugins)
     try:
-        facts = presence.facts(get_available_providers())
-        presence.check_devices(requested.settings.get("provider_options", ()), facts.kinds)
-        permit = look_up.permit(requested, facts)
-        requested.add_origin(permit.without_effect)
+        process = presence.process(get_available_providers())
+        presence.check_devices(requested.settings.get("provider_options", ()), process.kinds)
+        permit = permit_of(requested, process)
         options = SessionOptions()
         released_opsets = backend.allowReleasedOpsetsOnly
         session, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
@@ -301,11 +300,13 @@ def _check_unchanged(
     """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
     requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)
-    facts = presence.facts(get_available_providers())
-    after = look_up.permit(requested, facts).configuration()
+    process = presence.process(get_available_providers())
+    after = permit_of(requested, process).configuration()
     for keyword in (*keywords, "session_options"):
         if after.get(keyword, {}) != before.get(keyword, {}):
-            reject("prepare of a subclass changes the settings of its session. Add equal ones to each call", keyword)
+            reject(
+                Place(keyword), "prepare of a subclass changes the settings of its session. Add equal ones to each call"
+            )
 
 
 def _prepare_open(
@@ -326,7 +327,8 @@ def _prepare_open(
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():
         if keyword == "provider_options" or (keyword != "run_config" and entries):
-            reject("cannot be applied to an existing session. Pass the model, or create the session with it", keyword)
+            problem = "cannot be applied to an existing session. Pass the model, or create the session with it"
+            reject(Place(keyword), problem)
     _warn_about_device(device, rep)
     run_config = requested.settings.get("run_config")
     if run_config is None:
@@ -376,7 +378,8 @@ def _source(model) -> str | bytes:
             # The text itself, whatever the methods of a subclass of str return. ORT would cut it at a NUL.
             path = str.encode(os.fsdecode(model))
         except UnicodeEncodeError:
-            reject("the path is not UTF-8, which ORT's Python API requires. Pass the file's bytes", "model")
+            problem = "the path is not UTF-8, which ORT's Python API requires. Pass the file's bytes"
+            reject(Place("model"), problem)
         if not path or b"\0" in path:
             raise RuntimeError("model: the path is empty or contains a NUL character. Expected the path of a model")
         return path.decode()

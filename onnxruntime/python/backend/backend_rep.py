@@ -16,8 +16,9 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import NOTHING, plain_copy
-from onnxruntime.backend.errors import from_refusals
+from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.permit import plain_copy
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.session import parts, state, verification
 from onnxruntime.backend.session.routes import NOT_READY, Runs, is_ort
 from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
@@ -35,7 +36,7 @@ class _NameOfSession:
 
     def __get__(self, rep: object, owner: object = None) -> NoReturn:
         problem = f"a prepared model has no attribute {self._name!r}"
-        advice = from_refusals("of_session", self._name)
+        advice = suggestions().of_session(self._name)
         raise AttributeError(problem + advice, name=self._name, obj=rep)
 
 

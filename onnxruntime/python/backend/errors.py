@@ -11,9 +11,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import cache, wraps
 from types import FrameType
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
-from onnxruntime.backend import optional_parts
 from onnxruntime.capi import onnxruntime_pybind11_state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
@@ -98,38 +97,37 @@ def reworded(
     return base(message, **attributes)
 
 
-def refuse(
-    reason: str,
-    keyword: str,
-    provider: str = "",
-    key: str | None = None,
-    *,
-    value: str = "",
-) -> NoReturn:
+class Place(NamedTuple):
+    """Where a setting is in a call."""
+
+    keyword: str  # the keyword argument
+    provider: str = ""  # the EP of a provider option
+    key: str | None = None  # the option, key or name, which can be empty. None: the keyword argument or the EP itself
+
+    def __str__(self) -> str:
+        """The expression for the setting, such as ``session_config['session.disable_prepacking']``."""
+        expression = self.keyword
+        if self.provider:
+            expression += f"[{show(self.provider)}]"
+        if self.key is not None:
+            expression += f"[{show(self.key)}]"
+        return expression
+
+
+def refuse(place: Place, reason: str, value: str = "") -> NoReturn:
     """Raise the error for a setting that the allowlist does not permit. For other problems, see :func:`reject`."""
-    message = f"{name_of(keyword, provider, key)} {NOT_PERMITTED}: {reason}"
-    _raise(message, reason, keyword, provider, key, value=value)
+    _raise(NotPermittedError, f"{place} {NOT_PERMITTED}: {reason}", place, reason, value)
 
 
-def reject(
-    problem: str,
-    keyword: str,
-    provider: str = "",
-    key: str | None = None,
-    *,
-    value: str = "",
-) -> NoReturn:
+def reject(place: Place, problem: str, value: str = "") -> NoReturn:
     """Raise the error for a setting that this call cannot apply, such as an EP that is not available."""
-    _raise(f"{name_of(keyword, provider, key)}: {problem}", problem, keyword, provider, key, value=value)
+    _raise(NotPermittedError, f"{place}: {problem}", place, problem, value)
 
 
 def reject_value(
+    place: Place,
     value: object,
     expected: str,
-    keyword: str,
-    provider: str = "",
-    key: str | None = None,
-    *,
     why: str = "",
 ) -> NoReturn:
     """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
@@ -139,53 +137,43 @@ def reject_value(
     problem = f"invalid value {shown}"
     if why:
         problem += f" ({why})"
-    reject(f"{problem}. Expected {expected}", keyword, provider, key, value=value_text)
+    reject(place, f"{problem}. Expected {expected}", value_text)
 
 
 def reject_type(
+    place: Place,
     value: object,
     expected: str,
-    keyword: str,
-    provider: str = "",
-    *,
     advice: str = "",
 ) -> NoReturn:
     """Raise the error for a keyword argument of the wrong type; ``advice`` is a sentence about the next step."""
     problem = f"must be {expected}, not {type_name(value)}"
     if advice:
         problem += f". {advice}"
-    message = f"{name_of(keyword, provider)} {problem}"
-    _raise(message, problem, keyword, provider, value=show(value), error=WrongTypeError)
+    _raise(WrongTypeError, f"{place} {problem}", place, problem, show(value))
 
 
-def reject_key(
-    key: object,
-    keyword: str,
-    provider: str = "",
-) -> NoReturn:
+def reject_key(container: Place, key: object) -> NoReturn:
     """Raise the error for a key of a mapping that is not a ``str``."""
     problem = f"a key must be a str, not {type_name(key)}"
-    place = name_of(keyword, provider)
+    expression = str(container)
     if type(key) in _SHOWN:
-        place += f"[{show(key)}]"
-    _raise(f"{place}: {problem}", problem, keyword, provider, show(key))
+        expression += f"[{show(key)}]"
+    _raise(NotPermittedError, f"{expression}: {problem}", container._replace(key=show(key)), problem)
 
 
 def _raise(
+    error: type[NotPermittedError],
     message: str,
+    place: Place,
     reason: str,
-    keyword: str,
-    provider: str,
-    key: str | None = "",
-    *,
     value: str = "",
-    error: type[NotPermittedError] = NotPermittedError,
 ) -> NoReturn:
     raise error(
         message,
-        keyword=keyword,
-        provider=provider,
-        key=key or "",
+        keyword=place.keyword,
+        provider=place.provider,
+        key=place.key or "",
         value=value,
         reason=reason,
     ) from None
@@ -202,20 +190,6 @@ def without_frames(function: Callable[_Arguments, _Result]) -> Callable[_Argumen
             raise refusal.with_traceback(None) from None
 
     return call
-
-
-def name_of(
-    keyword: str,
-    provider: str = "",
-    key: str | None = None,
-) -> str:
-    """Return the expression for a setting, such as ``session_config['session.disable_prepacking']``."""
-    expression = keyword
-    if provider:
-        expression += f"[{show(provider)}]"
-    if key is not None:  # a key can be empty
-        expression += f"[{show(key)}]"
-    return expression
 
 
 def show(value: Any) -> str:
@@ -237,14 +211,6 @@ def type_name(value: object) -> str:
     """Return the name of a value's type, as ASCII text of at most 60 characters."""
     name = type.__dict__["__name__"].__get__(type(value))
     return ascii(name)[1:-1][:60]
-
-
-def from_refusals(function: str, *arguments: object) -> str:
-    """Return the text of a function of refusals/suggestions.py, or ``""`` in a build without this part."""
-    suggestions = optional_parts.load(optional_parts.SUGGESTIONS)  # only for errors and warnings
-    if suggestions is None:
-        return ""
-    return getattr(suggestions, function)(*arguments)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

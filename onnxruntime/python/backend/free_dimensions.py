@@ -23,10 +23,10 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.conditions import Circumstances
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.session_config import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
-from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.errors import Place, reject, show
 from onnxruntime.backend.provider_names import COMPILING
 from onnxruntime.backend.session import model_file
 
@@ -65,7 +65,7 @@ def apply(
     folded = _folded(model, sizes)
     if folded > MOST_FOLDED:
         problem = f"ORT or an EP can compute more than {MOST_FOLDED} elements from the sizes alone"
-        reject(f"{problem} when it loads the model. Use smaller sizes", _KEYWORD)
+        reject(Place(_KEYWORD), f"{problem} when it loads the model. Use smaller sizes")
     return shapes
 
 
@@ -95,7 +95,8 @@ def _check_names(sizes: Mapping, shapes: Mapping) -> None:
     for name in sizes:
         if name not in names:
             has = ", ".join(sorted(map(ascii, names))) or "none"
-            reject(f"the model's inputs have no dimension of this name. Named dimensions: {has}", _KEYWORD, "", name)
+            place = Place(_KEYWORD, key=name)
+            reject(place, f"the model's inputs have no dimension of this name. Named dimensions: {has}")
 
 
 def _check_inputs(
@@ -114,7 +115,7 @@ def _check_inputs(
                 count *= size
         if count > most:
             problem = f"input {show(node)} would have {count} elements. The maximum is {most}"
-            reject(f"{problem}, because ORT computes size-dependent values when it loads the model", _KEYWORD)
+            reject(Place(_KEYWORD), f"{problem}, because ORT computes size-dependent values when it loads the model")
 
 
 def _folded(model: ModelProto, sizes: Mapping) -> int:
@@ -270,7 +271,7 @@ class _Values:
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     """Limit the bytes of a folded value, and return whether this limits all folding in the session."""
-    release = Circumstances.expected(()).release
+    release = Process.here().release
     if SESSION_CONFIG[FOLDING_CAP].since > release:
         return False
     if FOLDING_CAP not in permit.session_config:

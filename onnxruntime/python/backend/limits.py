@@ -25,7 +25,7 @@ from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
-from onnxruntime.backend.errors import RunCancelledError, reject_type, reject_value
+from onnxruntime.backend.errors import Place, RunCancelledError, reject_type, reject_value
 
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
 
@@ -66,9 +66,9 @@ def check(timeout: object = None, cancellation: object = None) -> float | None:
         with suppress(ValueError):
             seconds = plain(timeout)
         if type(seconds) not in (int, float) or not 0 < seconds <= _LONGEST:
-            reject_value(timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}", "timeout")
+            reject_value(Place("timeout"), timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}")
     if cancellation is not None and type(cancellation) is not Cancellation:
-        reject_type(cancellation, "an onnxruntime.backend.Cancellation", "cancellation")
+        reject_type(Place("cancellation"), cancellation, "an onnxruntime.backend.Cancellation")
     return seconds
 
 

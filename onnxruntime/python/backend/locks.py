@@ -48,7 +48,7 @@ from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.session import state
 
 _Result = TypeVar("_Result")

@@ -20,7 +20,6 @@ from importlib.util import find_spec
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
-from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, THROUGH_CUDA, WEBGPU
 
 _NOTHING: Mapping = MappingProxyType({})
@@ -80,13 +79,10 @@ PARTS = (
     ),
     Part("free_dimensions", keywords={"free_dimension_overrides": "free_dimensions"}),
     Part("limits", keywords={"timeout": "limits", "cancellation": "limits"}),
-    Part("environment", keywords={ENVIRONMENT: "environment.variable"}),
     Part("libraries", keywords={"plugins": "libraries.plugins", "extensions": "libraries.extensions"}),
-    Part("refusals"),
-    Part("command_line", imports=("environment", "libraries", "refusals")),  # python -m onnxruntime.backend
+    Part("command_line", imports=("libraries",)),  # python -m onnxruntime.backend
     Part("conformance"),  # PYTEST_PLUGINS=onnxruntime.backend.conformance
 )
-SUGGESTIONS = "refusals.suggestions"  # the module for errors and warnings
 _BY_NAME = {part.name: part for part in PARTS}
 # The module of each keyword argument, or part of the environment, that needs an optional part.
 _MODULES: dict[str, str] = {}

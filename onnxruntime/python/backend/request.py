@@ -7,16 +7,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
-from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import ANYTHING, NOTHING, Narrowing, Values
+from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
+from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.errors import (
     NotPermittedError,
-    from_refusals,
+    Place,
     reject,
     reject_key,
     reject_type,
@@ -39,29 +41,27 @@ class Request:
     # Libraries of custom operators and of plugin EPs, which only the environment may specify.
     extensions: Iterable[str] = ()
     plugins: Iterable[str] = ()
-    narrowing: Narrowing = ANYTHING  # the settings that callers may set
-    # The settings that only the environment specifies, as (keyword, provider, key).
-    from_environment: set[tuple[str, ...]] = field(default_factory=set)
+    allowlist: Callable[[Process], Allowlist] = Allowlist  # the settings that callers may set
+    from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
 
-    def add_origin(self, sentences: Mapping[str, dict[str, str]]) -> None:
-        """Add the name of the environment variable to the sentences about its settings, by keyword and key."""
-        for keyword, texts in sentences.items():
+    def add_origin(self, warnings: Mapping[str, dict[str, str]]) -> None:
+        """Add the name of the environment variable to the warnings about its settings, by keyword and key."""
+        for keyword, texts in warnings.items():
             for key in texts:
                 is_overridden = key in self.attributes
-                if not is_overridden and (keyword, "", key) in self.from_environment:
+                if not is_overridden and Place(keyword, key=key) in self.from_environment:
                     texts[key] += FROM_ENVIRONMENT
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
         """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""
         if not refusal.value:
             refusal.value = self._value_of(refusal)
-        place = (refusal.keyword, refusal.provider, refusal.key)
-        places = {place}
+        places = {Place(refusal.keyword, refusal.provider, refusal.key or None)}
         if refusal.keyword not in self.attributes:
             # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
-            places.add(("session_options", "", refusal.keyword))
+            places.add(Place("session_options", key=refusal.keyword))
         if refusal.keyword == "device":
-            places.add(("provider_options", "", ""))  # the EPs contradict the device
+            places.add(Place("provider_options"))  # the EPs contradict the device
         if places.isdisjoint(self.from_environment):
             return refusal
         return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
@@ -90,10 +90,10 @@ def of_call(
     settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:
-            settings[keyword] = read(keyword, mapping, beside=attributes)
+            settings[keyword] = read(Place(keyword), mapping, beside=attributes)
     providers = settings.get("provider_options", {})
     for ep, options in providers.items():
-        providers[ep] = read("provider_options", options, ep)
+        providers[ep] = read(Place("provider_options", ep), options)
 
     name, index = split_device(device)
     of_cuda = name in CUDA_DEVICE and index is not None
@@ -101,7 +101,7 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment:
-        specified, request.narrowing = of_environment()
+        specified, request.allowlist = of_environment()
         add(request, specified, environment)
     if of_cuda:
         for ep, options in settings["provider_options"].items():
@@ -114,15 +114,16 @@ class Environment(NamedTuple):
     """The configuration in the environment variable."""
 
     settings: Values = NOTHING  # by keyword, and the names of libraries
-    narrowing: Narrowing = ANYTHING  # the settings that callers may set
+    allowlist: Callable[[Process], Allowlist] = Allowlist  # the settings that callers may set
 
 
 def of_environment() -> Environment:
-    """Return the configuration in the environment variable, which only environment/ can read."""
+    """Return the configuration in the environment variable."""
     text = os.environ.get(ENVIRONMENT)
     if not text:
         return Environment()
-    variable = optional_parts.require(ENVIRONMENT, f"the environment variable {ENVIRONMENT} cannot be used")
+    from onnxruntime.backend.environment import variable  # rarely needed  # noqa: PLC0415
+
     return Environment(*variable.read(text))
 
 
@@ -137,17 +138,17 @@ def add(
     for keyword in keywords:
         if keyword not in specified:
             continue
-        _add_missing(request, request.settings, keyword, {}, keyword, "", "")
+        _add_missing(request, request.settings, keyword, {}, Place(keyword))
         settings = request.settings[keyword]
         if keyword != "provider_options":
             for key, value in specified[keyword].items():
-                _add_missing(request, settings, key, value, keyword, "", key)
+                _add_missing(request, settings, key, value, Place(keyword, key=key))
             continue
         for ep, options in specified[keyword].items():
-            _add_missing(request, settings, ep, {}, keyword, ep, "")
+            _add_missing(request, settings, ep, {}, Place(keyword, ep))
             of_caller = settings[ep]
             for option, value in options.items():
-                _add_missing(request, of_caller, option, value, keyword, ep, option)
+                _add_missing(request, of_caller, option, value, Place(keyword, ep, option))
 
 
 def _add_missing(
@@ -155,17 +156,16 @@ def _add_missing(
     settings: dict,
     name: str,
     value: object,
-    *place: str,
+    place: Place,
 ) -> None:
     if name not in settings:
         settings[name] = value
-        request.from_environment.add(place)
+        request.from_environment.add(place._replace(key=place.key or None))  # as an error contains it
 
 
 def read(
-    keyword: str,
+    place: Place,
     mapping: Any,
-    provider: str = "",
     beside: Values = NOTHING,
 ) -> dict[str, object]:
     """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
@@ -174,20 +174,20 @@ def read(
     """
     if type(mapping) is not dict and not issubclass(type(mapping), Mapping):
         advice = ""
-        if not provider:
-            advice = from_refusals("instead_of_container", keyword, mapping, beside)
-        reject_type(mapping, "a mapping such as a dict", keyword, provider, advice=advice)
+        if not place.provider:
+            advice = suggestions().instead_of_container(place.keyword, mapping, beside)
+        reject_type(place, mapping, "a mapping such as a dict", advice)
     try:
         if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
             mapping = mapping.copy()  # another thread may change it
         pairs = [(key, value) for key, value in islice(mapping.items(), MOST_ENTRIES + 1)]
     except Exception:
-        reject_type(mapping, "a mapping that can be read", keyword, provider)
+        reject_type(place, mapping, "a mapping that can be read")
     if len(pairs) > MOST_ENTRIES:
-        reject(f"more than {MOST_ENTRIES} entries", keyword, provider)
+        reject(place, f"more than {MOST_ENTRIES} entries")
     for key, _ in pairs:
         if type(key) is not str:  # a subclass could be found as one name and set another
-            reject_key(key, keyword, provider)
+            reject_key(place, key)
     return dict(pairs)
 
 

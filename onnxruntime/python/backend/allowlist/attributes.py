@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.needs import (
+from onnxruntime.backend.allowlist.conditions import (
     OWN_POOLS,
     PARALLEL,
     PATTERN,
@@ -18,18 +18,18 @@ from onnxruntime.backend.allowlist.needs import (
     folds_text,
 )
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.allowlist.special_kinds import Fixed, Member
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Flag, Integer, Text
+from onnxruntime.backend.allowlist.value_kinds import Flag, Text
 
 # ORT writes this text into its log lines. It must not look like another field of a log line, or start a new line.
 _WORD = "[A-Za-z0-9_.@/+-]+"
 _LOG_ID = Text(f"({_WORD}( {_WORD})*)?", "words of ASCII letters, digits and _ . @ / + -, separated by single spaces")
 # Not 0 and 1: with them, a session of two nodes writes 136 and 65 lines into the application's log. The application can
 # set them with onnxruntime.set_default_logger_severity.
-_SEVERITY = Integer(among=(-1, 2, 3, 4))
+_SEVERITY = OneOf(-1, 2, 3, 4)
 _VERBOSITY = Rule(
-    Integer(among=(0,)),
+    OneOf(0),
     "0",
     "Verbosity of log lines. Values other than 0 act only in debug builds at log severity 0, which is refused.",
 )

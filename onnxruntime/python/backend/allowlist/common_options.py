@@ -10,20 +10,14 @@ from functools import partial
 
 from onnx.defs import get_all_schemas
 
+from onnxruntime.backend.allowlist import cuda
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.special_kinds import Names
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer
+from onnxruntime.backend.allowlist.value_kinds import Integer
 
-switch = partial(Rule, Flag(), "0")
-switch_on = partial(Rule, Flag(), "1")
-DEVICE = Rule(Integer(0, 63), "0", "Index of the device. If the device does not exist, prepare raises an error.")
-ARENA_LIMIT = Rule(
-    # A lower limit stops each model, and a higher limit has no effect on any device.
-    Integer(2**20, 2**48),
-    "18446744073709551615",
-    "Maximum size of the EP's memory arena in bytes. A run that needs more fails.",
-)
-ARENA_GROWTH = Rule(Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows.")
+DEVICE = cuda.OPTIONS["device_id"]
+ARENA_LIMIT = cuda.OPTIONS["gpu_mem_limit"]
+ARENA_GROWTH = cuda.OPTIONS["arena_extend_strategy"]
 
 # An operator type that does not exist excludes nothing, and ORT does not report this.
 OPERATORS = Names(lambda: {schema.name for schema in get_all_schemas()}, "ONNX operator types, joined by ','", ",")

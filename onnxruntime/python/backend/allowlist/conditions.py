@@ -2,85 +2,61 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The facts about a session on which conditions of entries depend, and the check of these conditions."""
+"""The conditions of permitted settings, and their check. Without them, ORT ignores or rejects a setting."""
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
 
-import onnxruntime
-from onnxruntime import GraphOptimizationLevel
-from onnxruntime.backend.allowlist.rules import ANYTHING, NOTHING, Narrowing, Need, Settings, Texts, Values
-from onnxruntime.backend.errors import show
+from onnxruntime import ExecutionMode, GraphOptimizationLevel
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.facts import SessionFacts
+from onnxruntime.backend.allowlist.rules import Need, Settings, Values
+from onnxruntime.backend.allowlist.value_kinds import is_on
+from onnxruntime.backend.errors import Place, refuse, show
+from onnxruntime.backend.provider_names import (
+    CAPTURE_SWITCHES,
+    CPU,
+    GPU,
+    NPU,
+    OF_OPENVINO,
+    ON_CUDA_DEVICE,
+    OPENVINO,
+)
 
-_NUMBERS = onnxruntime.__version__.split(".")
-_RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
-_MACHINE = platform.machine()
-_SYSTEM = platform.system()
-
-
-class Circumstances(NamedTuple):
-    """The facts about a session and its machine that a rule may depend on."""
-
-    release: tuple[int, int]  # of ORT, as (major, minor)
-    machine: str  # the CPU family as platform.machine() reports it
-    system: str = ""  # the operating system as platform.system() reports it
-    providers: tuple[str, ...] = ()  # the EPs of the session, in order
-    attributes: Values = NOTHING  # of SessionOptions. A missing one has ORT's default
-    options: Mapping[str, Texts] = NOTHING  # EP to the texts of its specified options
-    sizes: Mapping[str, int] = NOTHING  # of the free dimension overrides
-    beside: Texts = NOTHING  # the texts of the entries specified together with this one
-    kinds: Texts = NOTHING  # the EPs of the process, each with "built-in" or "plugin"
-    narrowing: Narrowing = ANYTHING  # the settings that callers may set
-
-    def has(self, *eps: str) -> bool:
-        """Return whether the session has one of these EPs."""
-        return not {*eps}.isdisjoint(self.providers)
-
-    @classmethod
-    def expected(
-        cls,
-        providers: Iterable[str],
-        **known: Any,
-    ) -> Circumstances:
-        """Describe a session with these EPs on this machine that has not been created yet, and other known facts."""
-        return cls(_RELEASE, _MACHINE, _SYSTEM, tuple(providers), **known)
-
-    @classmethod
-    def of_session(
-        cls,
-        session: onnxruntime.InferenceSession,
-        attributes: Iterable[str],
-    ) -> Circumstances:
-        """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
-        options = session.get_session_options()
-        values = {name: getattr(options, name) for name in attributes}
-        return cls.expected(
-            session.get_providers(),
-            attributes=values,
-            options=session.get_provider_options(),
-        )
+only_warns = partial(Need, only_warns=True, otherwise="has no effect in this session")
 
 
-def check_conditions(settings: Settings, facts: Circumstances) -> dict[str, str]:
-    """Check the conditions of settings, and return a sentence about each setting that has no effect."""
-    sentences = {}
-    for key, setting in settings.items():
-        for need in setting.rule.needs:
-            if need.met(facts, setting.text):
-                continue
-            if not need.only_warns:
-                setting.place.refuse(need.problem, show(setting.plain))
-            if need.shared or setting.text not in setting.rule.already_so:
-                sentences[key] = f"{setting.place.name} has no effect in this session: it requires {need.what}"
-    return sentences
+def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict[str, str]]:
+    """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
+
+    :param tables: the settings by keyword argument, and the options by EP. So are the warnings.
+    """
+    warnings: dict[str, dict[str, str]] = {}
+    for name, settings in tables.items():
+        of_table = warnings[name] = {}
+        for key, setting in settings.items():
+            for need in setting.rule.needs:
+                if need.holds(facts, setting.text):
+                    continue
+                if not need.only_warns:
+                    refuse(setting.place, need.reason, show(setting.plain))
+                if need.warns_always or setting.text not in setting.rule.already_so:
+                    of_table[key] = need.warning(setting.place)
+        reason = why_not(name, facts)
+        if reason:
+            refuse(Place("provider_options", name), reason)
+    return warnings
 
 
-# A condition without which a setting has no effect.
-only_warns = partial(Need, only_warns=True)
+def why_not(ep: str, facts: SessionFacts) -> str:
+    """Return the reason why an EP cannot be in a session, or ``""``."""
+    need = PROVIDER_NEEDS.get(ep)
+    if need is None or need.holds(facts, ""):
+        return ""
+    return need.reason
 
 
 def has(*eps: str) -> Need:
@@ -94,8 +70,8 @@ def beside(
     *refused: str | None,
     what: str,
 ) -> Need:
-    """Return the need that another entry does not have one of these values. Otherwise, the entry has no effect."""
-    return only_warns(what, lambda facts, _: facts.beside.get(key) not in refused)
+    """Return the need that another session config entry does not have one of these values."""
+    return only_warns(what, lambda facts, _: facts.session_config.get(key) not in refused)
 
 
 def read_by(*operators: str) -> Need:
@@ -110,3 +86,160 @@ def optimizes(level: GraphOptimizationLevel) -> Need:
     """Return the need of a graph optimization level at which the pass that reads a key runs."""
     least, what = int(level), f"graph_optimization_level={level.name} or more"
     return only_warns(what, lambda facts, _: int(facts.attributes.get("graph_optimization_level", least)) >= least)
+
+
+# Threads.
+
+
+def runs_in_parallel(attributes: Values) -> bool:
+    """Return whether operators run in parallel. With one inter-op thread, ORT creates a sequential session."""
+    return (
+        attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and attributes.get("inter_op_num_threads") != 1
+    )
+
+
+def _pools(attributes: Values) -> list[str]:
+    """Return the thread pools of a session with these attributes."""
+    if runs_in_parallel(attributes):
+        return ["intra_op", "inter_op"]
+    return ["intra_op"]
+
+
+def _threads(attributes: Values) -> int:
+    """Return the most threads that ORT starts for the pools of a session. For a number of 0, it counts the cores."""
+    number = 0
+    for pool in _pools(attributes):
+        number += attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1
+    return number
+
+
+def pools_above_cpus(attributes: Values) -> list[str]:
+    """Return the thread pools of a session with these attributes that have more threads than this process has CPUs."""
+    if not attributes.get("use_per_session_threads", True):
+        return []
+    cpus = len(threads.CPUS)
+    return [pool for pool in _pools(attributes) if attributes.get(f"{pool}_num_threads", 0) > cpus]
+
+
+def may_spin(pool: str) -> Need:
+    """Return the need of a pool whose idle threads do not take the CPUs of other sessions."""
+    return Need(
+        f"at most as many threads ({pool}_num_threads) as usable CPUs",
+        lambda facts, text: text == "0" or pool not in pools_above_cpus(facts.attributes),
+        otherwise="idle threads slow down other sessions",
+    )
+
+
+PARALLEL = only_warns("execution_mode=ORT_PARALLEL", lambda facts, _: runs_in_parallel(facts.attributes))
+SEVERAL = only_warns(
+    "inter_op_num_threads other than 1 to be ORT_PARALLEL",
+    lambda facts, text: "PARALLEL" not in text or runs_in_parallel(facts.attributes),
+)
+PATTERN = only_warns(
+    "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not runs_in_parallel(facts.attributes)
+)
+OWN_POOLS = only_warns(
+    "per-session thread pools (use_per_session_threads)",
+    lambda facts, _: facts.attributes.get("use_per_session_threads", True),
+    warns_always=True,
+)
+INTRA_THREADS = only_warns(
+    "two or more intra-op threads", lambda facts, _: facts.attributes.get("intra_op_num_threads") != 1
+)
+THREADS = Need(
+    "threads that this process can start",
+    lambda facts, text: threads.threads_start(max(int(text), _threads(facts.attributes))),
+    otherwise="ORT waits indefinitely",
+)
+
+# The machine.
+
+
+def _has_bf16() -> bool:
+    """Return whether Linux lists bfloat16 among the features of an Arm CPU."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            return any("bf16" in line.split() for line in file if line.startswith("Features"))
+    except OSError:
+        return False
+
+
+X86_64 = Need("an x86-64 CPU", lambda facts, _: facts.process.machine.lower() in ("x86_64", "amd64"))
+ARM64 = Need("a 64-bit Arm CPU", lambda facts, _: facts.process.machine.lower() in ("aarch64", "arm64"))
+ARM64_BF16 = Need(
+    "Linux on a 64-bit Arm CPU with bfloat16",
+    lambda facts, text: facts.process.system == "Linux" and ARM64.holds(facts, text) and _has_bf16(),
+)
+
+# Devices and graph capture.
+
+
+def _each_device(text: str, **has: bool) -> bool:
+    """Return whether each device in a text such as 'cpu:0;gpu:0' is one that the session ``has``."""
+    return all(has[part[:3]] for part in text.split(";"))
+
+
+def _captures(facts: SessionFacts) -> bool:
+    """Return whether an EP captures graphs, which ``gpu_graph_id`` distinguishes."""
+    return any(is_on(facts.option(ep, name)) for ep, name in CAPTURE_SWITCHES.items())
+
+
+NO_CPU_EP = Need(
+    "provider_options with an execution provider and without CPUExecutionProvider",
+    lambda facts, text: text == "0" or (bool(facts.providers) and CPU not in facts.providers),
+)
+DEVICES = Need(
+    # Otherwise, ORT logs an error and continues.
+    "a session with an execution provider for every device in the value",
+    lambda facts, text: _each_device(text, cpu=True, gpu=facts.has(*GPU), npu=facts.has(*NPU)),
+)
+CAPTURING = only_warns(
+    f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
+    lambda facts, text: text == "-1" or _captures(facts),
+)
+ARENAS = Need(
+    "a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)",
+    lambda facts, text: _each_device(
+        text, cpu=facts.attributes.get("enable_cpu_mem_arena", True), gpu=facts.has(*ON_CUDA_DEVICE)
+    ),
+)
+NO_GRAPHS = Need(
+    "a value of cpu:0 if the session captures graphs",
+    lambda facts, text: text == "cpu:0" or not _captures(facts),
+    otherwise="a replay uses memory that the arena has released",
+)
+
+# OpenVINO.
+
+
+def folds_text(is_folded: Callable[[str], bool], value: str) -> Need:
+    """Return the need of a setting with which ORT does not fold constant text if it has a value."""
+
+    def is_met(facts: SessionFacts, text: str) -> bool:
+        plugins = [ep for ep in OF_OPENVINO if facts.process.kinds.get(ep) == "plugin"]
+        return is_folded(text) or not facts.has(*plugins)
+
+    return Need(
+        f"a session without OpenVINO's plugin EP for {value}",
+        is_met,
+        otherwise="the EP gets operators on constant text, and terminates the process",
+    )
+
+
+def openvino_device(facts: SessionFacts) -> str:
+    """Return the OpenVINO device of a session."""
+    return facts.option(OPENVINO, "device_type", "CPU")
+
+
+# The condition for an EP to be in a session.
+PROVIDER_NEEDS = {
+    OPENVINO: Need(
+        # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
+        # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
+        "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
+        lambda facts, _: (
+            openvino_device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or threads.usable_cores() > 1
+        ),
+        otherwise="a run that must fail returns the outputs of the previous run, and sessions crash the process",
+    )
+}

@@ -6,22 +6,33 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import ARENA_GROWTH, ARENA_LIMIT, DEVICE, switch, switch_on
-from onnxruntime.backend.allowlist.rules import Need, Rule
+from onnxruntime.backend.allowlist.rules import Need, Rule, switch, switch_on
 from onnxruntime.backend.allowlist.special_kinds import Fixed
 from onnxruntime.backend.allowlist.value_kinds import Choice, Integer
+from onnxruntime.backend.provider_names import CUDA
 
 _ONE_STREAM = Fixed(True, "copies on another stream race with the kernels that use the data, as ORT documents")
 _TUNING, _TUNING_LIMIT = "tunable_op_tuning_enable", "tunable_op_max_tuning_duration_ms"
 _BOUNDED = Need(
     f"tunable_op_enable=1, and {_TUNING_LIMIT} as its limit",
-    lambda facts, text: text == "0" or (facts.beside.get("tunable_op_enable") == "1" and _TUNING_LIMIT in facts.beside),
+    lambda facts, text: (
+        text == "0" or (facts.option(CUDA, "tunable_op_enable") == "1" and facts.option(CUDA, _TUNING_LIMIT) != "")
+    ),
 )
-_TUNED = Need(f"{_TUNING}=1", lambda facts, _: facts.beside.get(_TUNING) == "1")
+_TUNED = Need(f"{_TUNING}=1", lambda facts, _: facts.option(CUDA, _TUNING) == "1")
 OPTIONS = {
-    "device_id": DEVICE,
-    "gpu_mem_limit": ARENA_LIMIT,
-    "arena_extend_strategy": ARENA_GROWTH,
+    "device_id": Rule(
+        Integer(0, 63), "0", "Index of the device. If the device does not exist, prepare raises an error."
+    ),
+    "gpu_mem_limit": Rule(
+        # A lower limit stops each model, and a higher limit has no effect on any device.
+        Integer(2**20, 2**48),
+        "18446744073709551615",
+        "Maximum size of the EP's memory arena in bytes. A run that needs more fails.",
+    ),
+    "arena_extend_strategy": Rule(
+        Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows."
+    ),
     "cudnn_conv_algo_search": Rule(
         Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
         "EXHAUSTIVE",

@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import OPERATORS, PLUGIN_DEVICE, SENT_OFF, byte_count, switch
-from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.allowlist.special_kinds import Fixed
+from onnxruntime.backend.allowlist.common_options import OPERATORS, PLUGIN_DEVICE, SENT_OFF, byte_count
+from onnxruntime.backend.allowlist.rules import Rule, switch
+from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text
 
-_INTERNAL_GRAPHS = Fixed(
+_INTERNAL_GRAPHS = AlwaysSent(
     False,
     "TensorRT-RTX captures and replays graphs internally. The backend cannot own the buffers of a replay, and "
     "cannot compare the replay with a run without capture",
-    always=True,
 )
 _BUDGET = Text(r"-1|[0-9]{1,15}[BKMG]?|(?:100|[0-9]{1,2})%", "-1, bytes, a number with B, K, M or G, or 0% to 100%")
 OPTIONS = {

@@ -7,24 +7,19 @@
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.conditions import openvino_device
 from onnxruntime.backend.allowlist.rules import Need, Rule
+from onnxruntime.backend.allowlist.special_kinds import Parts, Spelled
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Choice, Text
-
-
-def device_type(facts: Circumstances) -> str:
-    """Return the OpenVINO device of a session."""
-    return facts.beside.get("device_type", "CPU")
-
+from onnxruntime.backend.allowlist.value_kinds import Choice
 
 _FP16_ON_GPU = Need(
-    "device_type='GPU' for the value FP16", lambda facts, text: text != "FP16" or device_type(facts) == "GPU"
+    "device_type='GPU' for the value FP16", lambda facts, text: text != "FP16" or openvino_device(facts) == "GPU"
 )
-_WITH_CPU = Need("a device_type that contains CPU", lambda facts, _: "CPU" in device_type(facts))
-_WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda facts, _: "CPU" not in device_type(facts))
+_WITH_CPU = Need("a device_type that contains CPU", lambda facts, _: "CPU" in openvino_device(facts))
+_WITHOUT_CPU = Need("a device_type that does not contain CPU", lambda facts, _: "CPU" not in openvino_device(facts))
 _CPU_OR_GPU = Need(
-    "a device_type that begins with CPU or GPU", lambda facts, _: device_type(facts).startswith(("CPU", "GPU"))
+    "a device_type that begins with CPU or GPU", lambda facts, _: openvino_device(facts).startswith(("CPU", "GPU"))
 )
 _STREAMS = "Streams, which share the CPU threads. Each of the parallel runs of a session uses one stream."
 _TWO_THREADS = Threads(
@@ -47,13 +42,13 @@ _HARDWARE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 BUILT_IN = {
     "device_type": Rule(
-        Text(
+        Parts(
             rf"{_HARDWARE}|(?:AUTO|HETERO|MULTI):{_HARDWARE}(?:,{_HARDWARE})*",
             "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or AUTO:, HETERO: or MULTI: and a list of different devices",
-            max_bytes=64,
+            64,
             # With AUTO:CPU,CPU, a run that should raise an error hangs. GPU and GPU.0 are the same device.
-            once=r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
-            why_not=_earlier_form,
+            r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
+            _earlier_form,
         ),
         "CPU",
         # With AUTO:, HETERO: and MULTI:, OpenVINO's own default is bfloat16.
@@ -83,7 +78,7 @@ PLUGIN = {
     "num_streams": Rule(Threads(1), "OpenVINO decides", _STREAMS),
     "precision": Rule(
         # Not FP16: on a CPU without FP16, OpenVINO silently computes in bfloat16 or float32.
-        Choice(FP32="f32", ACCURACY="dynamic"),
+        Spelled(FP32="f32", ACCURACY="dynamic"),
         "bfloat16 on a CPU that has it, else FP32",
         "Precision of a CPU. ACCURACY: the model's precision.",
     ),

@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import ARENA_GROWTH, ARENA_LIMIT, DEVICE, SENT_OFF, switch, switch_on
-from onnxruntime.backend.allowlist.rules import Need, Rule
-from onnxruntime.backend.allowlist.special_kinds import Fixed
+from onnxruntime.backend.allowlist.common_options import ARENA_GROWTH, ARENA_LIMIT, DEVICE, SENT_OFF
+from onnxruntime.backend.allowlist.rules import Need, Rule, switch, switch_on
+from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
+from onnxruntime.backend.provider_names import MIGRAPHX as MIGRAPHX_EP
 
 
 def _not_beside(other: str) -> tuple[Need, ...]:
     # Together, they disable each other without an error.
-    return (Need(f"{other}=0", lambda facts, text: text == "0" or facts.beside.get(other) != "1"),)
+    return (Need(f"{other}=0", lambda facts, text: text == "0" or facts.option(MIGRAPHX_EP, other) != "1"),)
 
 
 MIGRAPHX = {
@@ -25,7 +26,7 @@ MIGRAPHX = {
     "migraphx_exhaustive_tune": switch("Tries all kernels when it compiles the model, which is slow."),
 }
 
-_NO_FILE = Fixed(False, "CANN would write the compiled model to the current folder", always=True)
+_NO_FILE = AlwaysSent(False, "CANN would write the compiled model to the current folder")
 CANN = {
     "device_id": DEVICE,
     "npu_mem_limit": ARENA_LIMIT,

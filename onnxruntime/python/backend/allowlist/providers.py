@@ -13,21 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnxruntime.backend import provider_names as eps
-from onnxruntime.backend.allowlist import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, threads, webgpu
+from onnxruntime.backend.allowlist import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
-from onnxruntime.backend.allowlist.openvino import device_type
-from onnxruntime.backend.allowlist.rules import Need, Rule
-
-# The condition for an EP to be in a session.
-PROVIDER_NEEDS = {
-    eps.OPENVINO: Need(
-        # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
-        # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
-        "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
-        lambda facts, _: device_type(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or threads.usable_cores() > 1,
-        without="a run that must fail returns the outputs of the previous run, and sessions crash the process",
-    )
-}
+from onnxruntime.backend.allowlist.rules import Rule
 
 
 def _unreported(rules: Mapping[str, Rule]) -> dict[str, Rule]:
@@ -53,3 +41,9 @@ PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
     **{f"{name}ExecutionProvider": {"built-in": {}} for name in _WITHOUT_OPTION.split()},
     "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
 }
+
+
+def options_of(ep: str, kind: str) -> Mapping[str, Rule]:
+    """Return the permitted options of an EP."""
+    without_table: Mapping[str, Rule] = ANY_PLUGIN if kind == "plugin" else {}
+    return PROVIDERS.get(ep, {}).get(kind, without_table)

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE, switch_on
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
+from onnxruntime.backend.allowlist.rules import Rule, switch_on
 from onnxruntime.backend.allowlist.value_kinds import Choice, Integer, Kind
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.needs import ARENAS, CAPTURING, NO_GRAPHS
+from onnxruntime.backend.allowlist.conditions import ARENAS, CAPTURING, NO_GRAPHS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text
 

@@ -10,12 +10,12 @@ The tests of this module observe the effect of each key. docs/options-evidence.m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 
 from onnxruntime import GraphOptimizationLevel
-from onnxruntime.backend.allowlist.conditions import beside, has, only_warns, optimizes, read_by
-from onnxruntime.backend.allowlist.needs import (
+from onnxruntime.backend.allowlist.conditions import (
     ARM64,
     ARM64_BF16,
     DEVICES,
@@ -24,13 +24,19 @@ from onnxruntime.backend.allowlist.needs import (
     OWN_POOLS,
     PARALLEL,
     X86_64,
+    beside,
     folds_text,
+    has,
     may_spin,
+    only_warns,
+    optimizes,
+    read_by,
 )
 from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
-from onnxruntime.backend.allowlist.rules import Family, Need, Rule
-from onnxruntime.backend.allowlist.special_kinds import Names
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Text
+from onnxruntime.backend.allowlist.rules import Need, Rule, switch, switch_on
+from onnxruntime.backend.allowlist.special_kinds import FlagOrInteger, Names, OneOf, Parts
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer
+from onnxruntime.backend.errors import nearest
 from onnxruntime.backend.provider_names import COMPILING, GPU
 
 _DISABLED = "optimization.disable_specified_optimizers"
@@ -47,23 +53,23 @@ MOST_FOLDED = 2**24
 _NBITS = read_by("MatMulNBits", "DequantizeLinear")
 
 # Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
-_switch = partial(Rule, Flag(), "0", already_so=("0",))
-_switch_on = partial(Rule, Flag(), "1", already_so=("0",))
+_switch = partial(switch, already_so=("0",))
+_switch_on = partial(switch_on, already_so=("0",))
 
 _KNOWN_OPTIMIZERS = Need(
     "optimizers of this ORT release",
-    lambda facts, text: all(OPTIMIZERS[name] <= facts.release for name in text.split(";") if name),
+    lambda facts, text: all(OPTIMIZERS[name] <= facts.process.release for name in text.split(";") if name),
 )
 _OVERRIDES_PASS = "FreeDimensionOverrideTransformer"
 _CAPS_SIZES = Need(
     f"a value of at most {MOST_FOLDED} together with free_dimension_overrides",
     lambda facts, text: not facts.sizes or int(text) <= MOST_FOLDED,
-    without="a size can make ORT compute gigabytes when it loads the model",
+    otherwise="a size can make ORT compute gigabytes when it loads the model",
 )
 _OVERRIDES_APPLIED = Need(
     f"no free_dimension_overrides if the value contains {_OVERRIDES_PASS}",
     lambda facts, text: not facts.sizes or _OVERRIDES_PASS not in text.split(";"),
-    without="ORT ignores the overrides",
+    otherwise="ORT ignores the overrides",
 )
 _FOLDS_TEXT = folds_text(lambda text: "ConstantFolding" not in text.split(";"), "ConstantFolding")
 
@@ -71,7 +77,9 @@ _FOLDS_TEXT = folds_text(lambda text: "ConstantFolding" not in text.split(";"), 
 def _enabled(*optimizers: str) -> Need:
     """Return the need that ``optimization.disable_specified_optimizers`` contains none of these optimizers."""
     what = f"{' and '.join(optimizers)} to be enabled"
-    return only_warns(what, lambda facts, _: {*optimizers}.isdisjoint(facts.beside.get(_DISABLED, "").split(";")))
+    return only_warns(
+        what, lambda facts, _: {*optimizers}.isdisjoint(facts.session_config.get(_DISABLED, "").split(";"))
+    )
 
 
 _BASIC = optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
@@ -139,7 +147,7 @@ _OF_BASIC_PASSES = {
         needs=(_QDQ_FUSION, _enabled("DQMatMulNBitsFusion")),
     ),
     "session.graph_optimizations_loop_level": Rule(
-        Integer(among=(0, 1, 2)), "1", "Whether ORT repeats optimization passes.", already_so=("0", "1")
+        Integer(0, 2), "1", "Whether ORT repeats optimization passes.", already_so=("0", "1")
     ),
 }
 _OF_EXTENDED_PASSES = {
@@ -155,7 +163,7 @@ _OF_EXTENDED_PASSES = {
         Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
     ),
     "session.qdq_matmulnbits_block_size": Rule(
-        Integer(among=(-1, 0, 16, 32, 64, 128, 256)),
+        OneOf(-1, 0, 16, 32, 64, 128, 256),
         "0",
         f"Block size if a per-tensor or per-channel {_FUSED}. -1: ORT chooses. 0: 32.",
         since=(1, 25),
@@ -213,24 +221,37 @@ _OF_INTRA_OP = {
 }
 SESSION_CONFIG |= _all_need(_POOLS["intra_op"], _OF_INTRA_OP)
 SESSION_CONFIG |= _all_need(_POOLS["inter_op"], _spinning("inter_op"))
-# Other keys with these prefixes. No effect of theirs is known, so each causes a warning.
-SESSION_FAMILIES = tuple(
-    Family(f"session.{pool}.", "[a-z_]{1,40}", 16, Rule(Integer(0, 64, flags=True), "", "", needs=needs))
-    for pool, needs in _POOLS.items()
+
+# Other keys with these prefixes are permitted, because future releases can add keys that tune the thread pools.
+PREFIXES = ("session.intra_op.", "session.inter_op.")
+REST = "[a-z_]{1,40}"
+_UNKNOWN = only_warns(
+    "an ORT release that reads this key", lambda *_: False, otherwise="may have no effect in this session"
 )
+OF_PREFIX = Rule(FlagOrInteger(0, 64), "", "", needs=(_UNKNOWN,))
 
 
-def _placement(part: str, example: str, meaning: str) -> Text:
+def rule_of_prefix(key: str) -> Rule | None:
+    """Return the rule of a key with a prefix. A key that is similar to a known key is probably misspelt."""
+    for prefix in PREFIXES:
+        if re.fullmatch(re.escape(prefix) + REST, key):
+            known = [name.removeprefix(prefix) for name in SESSION_CONFIG if name.startswith(prefix)]
+            if not nearest(key.removeprefix(prefix), known):
+                return OF_PREFIX
+    return None
+
+
+def _placement(part: str, example: str, meaning: str) -> Parts:
     """Return the kind of rules that place nodes, described by parts of this pattern, on devices."""
     rule = rf"(cpu|gpu(:[0-9]{{1,2}})?|npu)\({part}(,{part})*\)"
     # ORT rejects a part that appears twice, even in different rules.
     accepts = f"rules such as {example}, without duplicates. {meaning}"
-    return Text(f"{rule}(;{rule})*", accepts, max_bytes=1024, once=r"[^(),;]+(?=[,)])")
+    return Parts(f"{rule}(;{rule})*", accepts, 1024, r"[^(),;]+(?=[,)])")
 
 
 _BY_NAME_ALONE = Need(
     "no session.layer_assignment_settings in the same configuration",
-    lambda facts, _: "session.layer_assignment_settings" not in facts.beside,
+    lambda facts, _: "session.layer_assignment_settings" not in facts.session_config,
 )
 _PREPACKING = beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
 

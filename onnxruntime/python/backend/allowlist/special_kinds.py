@@ -2,36 +2,113 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Value kinds for few settings: a flag with one permitted value, members of ORT's enums, and lists of names."""
+"""Value kinds of few settings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from onnxruntime.backend.allowlist.value_kinds import Flag, Kind, text_of
+import numpy as np
+
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text, text_of, whole
+
+
+class ForbiddenError(ValueError):
+    """Raised for a value that ORT or the EP accepts, with the reason why it is not permitted."""
+
+
+class WordFlag(Flag):
+    """A flag with the text ``True`` or ``False``."""
+
+    def render(self, parsed: bool) -> str:
+        return str(parsed)
 
 
 class Fixed(Flag):
     """A flag with one permitted value."""
 
-    def __init__(
-        self,
-        value: bool,
-        forbidden: str,
-        *,
-        always: bool = False,
-    ) -> None:
-        super().__init__()
+    def __init__(self, value: bool, forbidden: str) -> None:
         self.value = value
         self.forbidden = forbidden
-        self.always = always
         self.accepts = f"{value}, {value:d} or '{value:d}'"
 
     def parse(self, value: object) -> bool:
         if super().parse(value) is not self.value:
-            raise ValueError(self.forbidden)
+            raise ForbiddenError(self.forbidden)
         return self.value
+
+
+class AlwaysSent(Fixed):
+    """A flag with one permitted value, which the backend sends even if no caller specifies it."""
+
+
+class OneOf(Kind):
+    """One of a few integers."""
+
+    def __init__(self, *values: int) -> None:
+        self.values = values
+        self.accepts = f"one of {', '.join(map(str, values))}"
+
+    def parse(self, value: object) -> int:
+        number = whole(value)
+        if number not in self.values:
+            raise ValueError("out of range")
+        return number
+
+
+class FlagOrInteger(Integer):
+    """An integer, or a boolean, which is sent as 0 or 1."""
+
+    def __init__(self, low: int, high: int) -> None:
+        super().__init__(low, high)
+        self.accepts = f"True/False or {self.accepts}"
+
+    def parse(self, value: Any) -> int:
+        if type(value) in (bool, np.bool_):
+            return int(value)
+        return super().parse(value)
+
+
+class Spelled(Choice):
+    """One of a few names, for each of which ORT receives another text."""
+
+    def __init__(self, **texts: str) -> None:
+        super().__init__(*texts)
+        self.texts = texts
+
+    def render(self, parsed: str) -> str:
+        return self.texts[parsed]
+
+
+class Parts(Text):
+    """Text whose parts, which match another pattern, are different."""
+
+    def __init__(
+        self,
+        pattern: str,
+        accepts: str,
+        max_bytes: int,
+        part: str,
+        why_not: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        """:param why_not: returns the reason why a short text of another form is not accepted, or ``""``."""
+        super().__init__(pattern, accepts, max_bytes)
+        self.part = part
+        self.why_not = why_not
+
+    def parse(self, value: object) -> str:
+        try:
+            value = super().parse(value)
+        except ValueError as error:
+            text = text_of(value)
+            reason = len(text) <= self.max_bytes and self.why_not(text)
+            raise ValueError(reason or str(error)) from None
+        parts = re.findall(self.part, value)
+        if len(parts) > len(set(parts)):
+            raise ValueError("a part appears twice")
+        return value
 
 
 class Member(Kind):

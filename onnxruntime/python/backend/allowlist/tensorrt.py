@@ -10,12 +10,13 @@ from functools import partial
 
 from onnxruntime.backend.allowlist.common_options import DEVICE, OPERATORS, byte_count
 from onnxruntime.backend.allowlist.rules import Need, Rule
-from onnxruntime.backend.allowlist.special_kinds import Names
-from onnxruntime.backend.allowlist.value_kinds import Flag, Integer
+from onnxruntime.backend.allowlist.special_kinds import Names, WordFlag
+from onnxruntime.backend.allowlist.value_kinds import Integer
+from onnxruntime.backend.provider_names import TENSORRT
 
 # Unlike CUDA's parser, TensorRT's parser accepts neither 1 nor 0.
-_trt_switch = partial(Rule, Flag("False", "True"), "0")
-_DLA = Need("trt_dla_enable=1", lambda facts, _: facts.beside.get("trt_dla_enable") == "True")
+_trt_switch = partial(Rule, WordFlag(), "0")
+_DLA = Need("trt_dla_enable=1", lambda facts, _: facts.option(TENSORRT, "trt_dla_enable") == "True")
 _TACTICS = [sign + name for sign in "+-" for name in ("CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS")]
 
 OPTIONS = {

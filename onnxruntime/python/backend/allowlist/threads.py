@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 
+from onnxruntime.backend.allowlist.special_kinds import ForbiddenError
 from onnxruntime.backend.allowlist.value_kinds import Kind, whole
 
 
@@ -27,7 +28,7 @@ class Threads(Kind):
     def parse(self, value: object) -> int:
         number = whole(value)
         if number == 1 and self.forbidden:
-            raise ValueError(self.forbidden)
+            raise ForbiddenError(self.forbidden)
         high = max(16, 4 * len(CPUS))
         if not self.low <= number <= high:
             raise ValueError(f"out of range, which is {self.low} to {high} on this machine")

@@ -11,8 +11,9 @@ from collections.abc import Container
 from itertools import islice
 from typing import NoReturn
 
+from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.rules import Values
-from onnxruntime.backend.errors import from_refusals, nearest, reject, show, warn
+from onnxruntime.backend.errors import Place, nearest, reject, show, warn
 from onnxruntime.backend.keywords import LIKE_A_LIMIT, LIMITS, MOST_ENTRIES
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
@@ -22,7 +23,7 @@ _LONGEST_NAME = 100  # of a limit
 def check_number(keyword_arguments: Values) -> None:
     """Reject a call with very many keyword arguments, whose names take time."""
     if len(keyword_arguments) > MOST_ENTRIES:
-        reject(f"more than {MOST_ENTRIES} in one call", "keyword arguments")
+        reject(Place("keyword arguments"), f"more than {MOST_ENTRIES} in one call")
 
 
 def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
@@ -43,8 +44,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
     for name, value in islice(ignored.items(), _MOST_WARNINGS):
         if value is not None and nearest(name, LIMITS):
             _reject_similar(name, value)
-        sentence = from_refusals("ignored_keyword", name, value)
-        warnings.append(sentence or f"Keyword argument {show(name)} is ignored")
+        warnings.append(suggestions().ignored_keyword(name, value))
     further = len(ignored) - len(warnings)
     if further:
         warnings.append(f"{further} further keyword arguments are ignored")
@@ -56,13 +56,13 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 
 def _reject_limit(name: str, value: object) -> None:
     if name in LIMITS:
-        reject("only rep.run and run have limits. Pass it to one of them", name, value=show(value))
+        reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
     if re.fullmatch(LIKE_A_LIMIT, name.lower()):
-        seconds = from_refusals("seconds", name, value) or "SECONDS"
+        seconds = suggestions().seconds(name, value) or "SECONDS"
         problem = f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
-        reject(problem, name, value=show(value))
+        reject(Place(name), problem, show(value))
 
 
 def _reject_similar(name: str, value: object) -> NoReturn:
     keyword = show(name[:_LONGEST_NAME])[1:-1]
-    reject(f"unknown keyword argument. Did you mean {nearest(name, LIMITS)}?", keyword, value=show(value))
+    reject(Place(keyword), f"unknown keyword argument. Did you mean {nearest(name, LIMITS)}?", show(value))

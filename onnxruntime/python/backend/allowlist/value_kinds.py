@@ -11,7 +11,6 @@ subclass can return a different value on each read. The string is always rendere
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,11 +50,6 @@ class Kind:
     """A kind of value."""
 
     accepts: str  # the accepted values, for messages and documents
-    # The reason why a value that ORT or the EP accepts is not permitted. `parse` raises it.
-    forbidden = ""
-    # Whether the backend sends the only permitted value even if no caller specifies it.
-    always = False
-    value: Any  # the only permitted one, if always
 
     def parse(self, value: object) -> object:
         """Convert a caller's value to a parsed value, or raise ``ValueError`` with the reason."""
@@ -76,11 +70,9 @@ def is_on(text: str) -> bool:
 
 
 class Flag(Kind):
-    """On or off, in the spelling that the option's parser accepts."""
+    """On or off."""
 
-    def __init__(self, off: str = "0", on: str = "1") -> None:
-        self.spelling = (off, on)
-        self.accepts = "True/False, 0/1 or '0'/'1'"
+    accepts = "True/False, 0/1 or '0'/'1'"
 
     def parse(self, value: object) -> bool:
         value = plain(value)
@@ -89,7 +81,7 @@ class Flag(Kind):
         return bool(int(value))
 
     def render(self, parsed: bool) -> str:
-        return self.spelling[parsed]
+        return str(int(parsed))
 
     def read(self, text: str) -> bool:
         if is_on(text):
@@ -100,29 +92,13 @@ class Flag(Kind):
 
 
 class Integer(Kind):
-    """An integer from ``low`` to ``high``, or one of ``among``. With ``flags``, booleans are accepted, too."""
+    """An integer from ``low`` to ``high``."""
 
-    def __init__(
-        self,
-        low: int = 0,
-        high: int = 0,
-        *,
-        among: tuple[int, ...] = (),
-        flags: bool = False,
-    ) -> None:
-        self.flags = flags
-        self.values: Sequence[int] = among
-        if among:
-            self.accepts = f"one of {', '.join(map(str, among))}"
-        else:
-            self.values = range(low, high + 1)
-            self.accepts = f"an integer from {low} to {high}"
-        if flags:
-            self.accepts = f"True/False or {self.accepts}"
+    def __init__(self, low: int, high: int) -> None:
+        self.values = range(low, high + 1)
+        self.accepts = f"an integer from {low} to {high}"
 
     def parse(self, value: object) -> int:
-        if self.flags and type(value) in (bool, np.bool_):
-            return int(bool(value))
         number = whole(value)
         if number not in self.values:
             raise ValueError("out of range")
@@ -130,49 +106,35 @@ class Integer(Kind):
 
 
 class Choice(Kind):
-    """One of a few exact names; ``spelled`` maps more names to the strings that ORT receives instead."""
+    """One of a few exact names."""
 
-    def __init__(self, *names: str, **spelled: str) -> None:
-        self.spelling = dict(zip(names, names, strict=True)) | spelled
-        self.accepts = f"one of {', '.join(map(repr, self.spelling))}"
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.accepts = f"one of {', '.join(map(repr, names))}"
 
     def parse(self, value: object) -> str:
         value = text_of(value)
-        if value not in self.spelling:
+        if value not in self.names:
             raise ValueError("not one of the accepted names")
         return value
 
-    def render(self, parsed: str) -> str:
-        return self.spelling[parsed]
-
 
 class Text(Kind):
-    """ASCII text that matches a pattern completely. A part that matches ``once`` can appear only once."""
+    """ASCII text that matches a pattern completely."""
 
     def __init__(
         self,
         pattern: str,
         accepts: str,
-        *,
         max_bytes: int = 256,
-        once: str = "",
-        why_not: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """:param why_not: returns the reason why a short text of another form is not accepted, or ``""``."""
         self.pattern = pattern
         self.max_bytes = max_bytes
-        self.once = once
-        self.why_not = why_not
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
 
     def parse(self, value: object) -> str:
         value = text_of(value)
         is_short = len(value) <= self.max_bytes
         if not is_short or not re.fullmatch(self.pattern, value, re.ASCII):
-            reason = is_short and self.why_not(value)
-            raise ValueError(reason or "not of the accepted form")
-        if self.once:
-            parts = re.findall(self.once, value)
-            if len(parts) > len(set(parts)):
-                raise ValueError("a part appears twice")
+            raise ValueError("not of the accepted form")
         return value

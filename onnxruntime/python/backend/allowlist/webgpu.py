@@ -6,14 +6,15 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE, switch
-from onnxruntime.backend.allowlist.rules import Need, Rule
+from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
+from onnxruntime.backend.allowlist.rules import Need, Rule, switch
 from onnxruntime.backend.allowlist.special_kinds import Fixed
 from onnxruntime.backend.allowlist.value_kinds import Choice
+from onnxruntime.backend.provider_names import WEBGPU
 
 _INT64 = Need(
     "a value other than 0 if the session captures graphs",
-    lambda facts, text: text == "1" or facts.beside.get("enableGraphCapture") != "1",
+    lambda facts, text: text == "1" or facts.option(WEBGPU, "enableGraphCapture") != "1",
 )
 _BOTH = {
     "preferredLayout": Rule(Choice("NHWC", "NCHW"), "NHWC", "Layout of operators that support both layouts."),

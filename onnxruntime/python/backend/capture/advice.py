@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.rules import Permit
-from onnxruntime.backend.errors import NotPermittedError, name_of, reworded
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.errors import NotPermittedError, Place, reworded
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
 from onnxruntime.backend.session import verification
 
@@ -48,7 +48,7 @@ def explain(
     key = CAPTURE_SWITCHES[ep]
     raise reworded(
         type(error),
-        f"{name_of(_KEYWORD, ep, key)}: {problem}",
+        f"{Place(_KEYWORD, ep, key)}: {problem}",
         NotPermittedError,
         keyword=_KEYWORD,
         provider=ep,

@@ -34,7 +34,7 @@ from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.capture.operators import Condition
-from onnxruntime.backend.errors import reject, show
+from onnxruntime.backend.errors import Place, reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session.parts import config_entry
@@ -61,7 +61,7 @@ def open_session(
         session = create_session(disabled_optimizers=disabled)
         reason = check(session, ep, path)
     if reason:
-        reject(reason, "provider_options", ep, CAPTURE_SWITCHES[ep])
+        reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)
     return session, True
 
 

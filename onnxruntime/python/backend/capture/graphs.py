@@ -34,7 +34,7 @@ from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, eligibility, own_runs
 from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY, GraphIds, Threads
-from onnxruntime.backend.errors import reject
+from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
@@ -147,7 +147,7 @@ class Capture:
     def limited(self, call: RunSettings, limit: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit`` for a replay."""
         if self._replays(call):
-            reject(f"a replay cannot be ended: {self._way_out}", limit)
+            reject(Place(limit), f"a replay cannot be ended: {self._way_out}")
         return _with_id(call, ORDINARY)
 
     def run(self, feeds: _Feeds, call: RunSettings) -> _Outputs:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import locks
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
 from onnxruntime.backend.runs import fast_path

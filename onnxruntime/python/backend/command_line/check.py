@@ -17,10 +17,11 @@ import sys
 
 import onnxruntime
 from onnxruntime.backend import __version__
+from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import from_refusals, name_of
+from onnxruntime.backend.errors import Place
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 
 
@@ -60,7 +61,7 @@ def show(result: dict, page: Page) -> None:
             page.add(f"{key}{text}", 6)
     for one in result["provider_options"]:
         if not one["available"]:
-            page.add(f"{one['name']} is absent{from_refusals('absent_provider', one['name'])}")
+            page.add(f"{one['name']} is absent{suggestions().absent_provider(one['name'])}")
     if result["permit"] is not None:
         _show_permit(result["permit"], page)
 
@@ -85,7 +86,7 @@ def _settings(result: dict) -> dict[str, dict]:
 def _show_permit(permit: dict, page: Page) -> None:
     page.add("Callers may set:" if permit else "Callers may not set anything.")
     for keyword, ep, names in configuration.tables(permit):
-        page.add(name_of(keyword, ep), 2)
+        page.add(str(Place(keyword, ep)), 2)
         for name, values in names.items():
             if values is not True:
                 name += f" = {' or '.join(map(str, values))}"  # noqa: PLW2901

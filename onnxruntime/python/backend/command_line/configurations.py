@@ -15,12 +15,11 @@ from itertools import islice
 
 import onnxruntime
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.environment import configuration, narrowing
-from onnxruntime.backend.errors import InputError, NotPermittedError, name_of, show, warn
+from onnxruntime.backend.errors import InputError, NotPermittedError, Place, show, warn
 from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
@@ -64,9 +63,9 @@ def validate(text: str) -> tuple[dict, list[dict]]:
 
     problems = _faults(config)
     problems += islice(_faults_of_libraries(config), _MOST_PROBLEMS + 1)
-    facts = presence.facts(onnxruntime.get_available_providers())
+    process = presence.process(onnxruntime.get_available_providers())
     permitted = config.get(PERMIT, {})
-    for fault in islice(narrowing.faults_of_permit(permitted, facts), _MOST_PROBLEMS + 1):
+    for fault in islice(narrowing.faults(permitted, process), _MOST_PROBLEMS + 1):
         problems.append(_problem(fault, {}, PERMIT, reason=fault))
 
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
@@ -78,7 +77,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
             break
         try:
             requested = request.of_call(specified, environment=())
-            permit = look_up.permit(requested, facts)
+            permit = permit_of(requested, process)
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
@@ -137,7 +136,7 @@ def _missing_defaults(config: Mapping, permitted: Mapping) -> Iterator[str]:
         for name, values in names.items():
             if values is True or name in defaults:
                 continue
-            setting = name_of(keyword, ep, name)
+            setting = Place(keyword, ep, name)
             yield (
                 f"{PERMIT}: a caller who omits {setting} gets ORT's default. To choose another "
                 f"default, specify the setting next to {PERMIT}"

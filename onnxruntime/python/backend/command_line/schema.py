@@ -17,9 +17,9 @@ import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Family, Rule
+from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
-from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.command_line.value_schemas import schema_of
@@ -35,8 +35,8 @@ def schema() -> dict:
     """Return a JSON Schema, draft 2020-12, of all configurations that are permitted on some machine."""
     session_config = _table("Session config entries.", SESSION_CONFIG)
     session_config["patternProperties"] = {}
-    for family in SESSION_FAMILIES:
-        session_config["patternProperties"][_pattern(family)] = schema_of(family.rule.kind)
+    for prefix in PREFIXES:
+        session_config["patternProperties"][_pattern(prefix)] = schema_of(OF_PREFIX.kind)
     names = {"type": "array", "items": {"type": "string", "minLength": 1}}
     release = f"onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}"
     return {
@@ -74,13 +74,13 @@ def schema() -> dict:
     }
 
 
-def _pattern(family: Family) -> str:
-    """Return a pattern of the keys of a family that do not have their own entry."""
+def _pattern(prefix: str) -> str:
+    """Return a pattern of the keys with a prefix that do not have their own entry."""
     known = []
     for key in sorted(SESSION_CONFIG):
-        if key.startswith(family.prefix):
+        if key.startswith(prefix):
             known.append(re.escape(key))
-    return f"^(?!(?:{'|'.join(known)})$){re.escape(family.prefix)}{family.rest}$"
+    return f"^(?!(?:{'|'.join(known)})$){re.escape(prefix)}{REST}$"
 
 
 def _providers() -> dict:

@@ -10,7 +10,9 @@ from typing import Any
 
 from onnxruntime.backend.allowlist.special_kinds import (
     Fixed,
+    FlagOrInteger,
     Member,
+    OneOf,
 )
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
@@ -24,10 +26,12 @@ def schema_of(kind: Kind) -> dict[str, object]:
         return {"enum": [True, False, 1, 0, "1", "0"]}
     if isinstance(kind, Integer):
         return _schema_of_integer(kind)
+    if isinstance(kind, OneOf):
+        return {"enum": [*kind.values, *map(str, kind.values)]}
     if isinstance(kind, Threads):
         return _digits(minimum=kind.low)  # the maximum depends on the machine
     if isinstance(kind, Choice):
-        return {"enum": list(kind.spelling)}
+        return {"enum": list(kind.names)}
     if isinstance(kind, Member):
         return {"enum": list(kind.by_name)}
     if isinstance(kind, Text):
@@ -40,12 +44,8 @@ def schema_of(kind: Kind) -> dict[str, object]:
 
 
 def _schema_of_integer(kind: Integer) -> dict[str, object]:
-    if type(kind.values) is not range:
-        values: list[object] = list(kind.values)
-        values += map(str, kind.values)
-        return {"enum": values}
     schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
-    if kind.flags:
+    if isinstance(kind, FlagOrInteger):
         schema["anyOf"].append({"enum": [True, False]})
     return schema
 

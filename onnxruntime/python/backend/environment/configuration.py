@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxruntime.backend.errors import name_of, nearest, show
+from onnxruntime.backend.errors import Place, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 
 # The path or URL of a JSON Schema, which editors read.
@@ -53,7 +53,7 @@ def faults(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             yield keyword, "", problem
         elif keyword == "provider_options":
             for ep, options in value.items():
-                problem = _fault_of_object(name_of(keyword, ep), options)
+                problem = _fault_of_object(str(Place(keyword, ep)), options)
                 if problem:
                     yield keyword, ep, problem
 
@@ -105,7 +105,7 @@ def _fault_of_permit(part: Any) -> str:
         for name, values in names.items():
             if values is not True and (type(values) is not list or not values):
                 expected = "must be true or a list of values"
-                return f"{PERMIT}: {name_of(keyword, ep, name)} {expected}, not {show(values)}"
+                return f"{PERMIT}: {Place(keyword, ep, name)} {expected}, not {show(values)}"
     return ""
 
 

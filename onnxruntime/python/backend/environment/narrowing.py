@@ -13,96 +13,104 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NoReturn
 
-from onnxruntime.backend.allowlist import look_up
-from onnxruntime.backend.allowlist.conditions import Circumstances
-from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Narrowing, Place, Rule, Setting, Table, Values
+from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
+from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
+from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
+from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError, from_refusals, name_of, reject_value, show
-from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
+from onnxruntime.backend.errors import NotPermittedError, Place, refuse, show
+from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, PERMIT
 
 _MOST_LISTED = 32  # names or values in an error
 
 
-class NarrowedToPermit(Narrowing):
+class NarrowedAllowlist(Allowlist):
     """The settings that callers may set: names with ``True`` for all permitted values, or with a list of values."""
 
-    def __init__(self, configuration: Mapping[str, dict]) -> None:
-        self._permit = configuration[PERMIT]
+    def __init__(self, configuration: Mapping[str, dict], process: Process) -> None:
+        """:raises RuntimeError: if callers may set a setting that the allowlist does not permit."""
+        super().__init__(process)
+        self._permitted = configuration[PERMIT]
         self._defaults = configuration
+        for fault in faults(self._permitted, process):
+            raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {fault}")
 
-    def check_itself(self, facts: Circumstances) -> None:
-        for problem in faults_of_permit(self._permit, facts):
-            raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {problem}")
-
-    def check_providers(self, names: Iterable[str]) -> None:
+    def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
+        """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
         place = Place("provider_options")
-        permitted = _table(self._permit, place)
-        is_specified = place.keyword in self._permit or place.keyword in self._defaults
-        if not names and not is_specified:
+        permitted = _table(self._permitted, place)
+        is_specified = place.keyword in self._permitted or place.keyword in self._defaults
+        if not specified and not is_specified:
             _refuse(place, place, permitted)
 
         # Callers may choose the permitted EPs in any order. The other EPs are the environment's, in its order.
         of_environment = iter(_table(self._defaults, place))
-        for name in names:
+        for name in specified:
             if name in permitted:
                 continue
             others = (ep for ep in of_environment if ep not in permitted)
             expected = next(others, None)
             if name != expected:
                 _refuse(place._replace(provider=name), place, permitted)
+        return super().providers(specified)
 
-    def check(self, setting: Setting) -> None:
-        place = setting.place
-        values = self._values(place)
-        if values is True or setting.rule.kind.always or _contains(values, setting):
-            return
-        defaults = _table(self._defaults, place)
-        key = place.key or ""
-        if key in defaults and _contains([defaults[key]], setting):
-            return
-        if values:
-            _refuse(place, place, values, f"the value {show(setting.plain)}")
-        self._refuse_setting(place)
-
-    def reject_value(
+    def setting_of(
         self,
-        rule: Rule,
+        table: Table,
         place: Place,
         value: object,
-        why: str,
-    ) -> NoReturn:
-        values = self._values(place)
-        if values is True or rule.kind.always:
-            super().reject_value(rule, place, value, why)
+        kind: str = "",
+    ) -> Setting:
+        """Refuse a setting that callers may not set, or not to this value, too."""
+        setting = super().setting_of(table, place, value, kind)
+        within = _in_configuration(place)
+        values = self._values(within)
+        if values is True or isinstance(setting.rule.kind, AlwaysSent) or _contains(values, setting):
+            return setting
+        defaults = _table(self._defaults, within)
+        key = within.key or ""
+        if key in defaults and _contains([defaults[key]], setting):
+            return setting
         if values:
-            reject_value(value, _listed(values), *place.named)
-        self._refuse_setting(place)
+            _refuse(place, within, values, f"the value {show(setting.plain)}", show(value))
+        self._refuse_setting(place, show(value))
+
+    def accepts(self, place: Place, rule: Rule) -> str:
+        """Refuse a setting that callers may not set, too."""
+        values = self._values(_in_configuration(place))
+        if values is True or isinstance(rule.kind, AlwaysSent):
+            return rule.kind.accepts
+        if not values:
+            self._refuse_setting(place)
+        return _listed(values)
 
     def _values(self, place: Place) -> list | Literal[True]:
         """Return the values of a setting that callers may set: a list, or ``True`` for all permitted values."""
-        return _table(self._permit, place).get(place.key or "", [])
+        return _table(self._permitted, place).get(place.key or "", [])
 
-    def _refuse_setting(self, place: Place) -> NoReturn:
-        _refuse(place, place._replace(key=None), _table(self._permit, place))
+    def _refuse_setting(self, place: Place, value: str = "") -> NoReturn:
+        container = _in_configuration(place)._replace(key=None)
+        _refuse(place, container, _table(self._permitted, container), value=value)
 
 
-def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterator[str]:
+def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
     """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
-    for keyword, ep, names in configuration.tables(permit):
-        place = Place(keyword, ep)
-        tables = _tables_of(place, names, facts)
+    allowlist = Allowlist(process)
+    for keyword, ep, names in configuration.tables(permitted):
+        container = Place(keyword, ep)
+        tables = _tables_of(container, names, process)
         if not tables:
-            advice = from_refusals("similar_provider", ep)
-            yield f"{PERMIT}: {place.name}: unknown execution provider{advice}"
+            yield f"{PERMIT}: {container}: unknown execution provider{suggestions().similar_provider(ep)}"
             continue
         for name, values in names.items():
+            place = container._replace(key=name)
             refusals = []
             for kind, table in tables.items():
-                facts_of_kind = facts._replace(kinds={ep: kind})
                 try:
-                    _check_values(table, place._replace(key=name), values, facts_of_kind)
+                    _check_values(allowlist, table, place, values, kind)
                     break
                 except NotPermittedError as refusal:
                     refusals.append(refusal)
@@ -111,34 +119,42 @@ def faults_of_permit(permit: Mapping[str, dict], facts: Circumstances) -> Iterat
 
 
 def _tables_of(
-    place: Place,
+    container: Place,
     names: Iterable[str],
-    facts: Circumstances,
-) -> Mapping[str, Table]:
+    process: Process,
+) -> dict[str, Table]:
     """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
-    if place.keyword == "free_dimension_overrides":
+    if container.keyword == "free_dimension_overrides":
         return {"": dict.fromkeys(names, FREE_DIMENSION)}
-    if place.keyword != "provider_options":
-        return {"": BY_KEYWORD[place.keyword]}
-    if place.provider in PROVIDERS:
-        return PROVIDERS[place.provider]
-    if place.provider in facts.kinds:
-        return {"plugin": ANY_PLUGIN}
-    return {}
+    if container.keyword != "provider_options":
+        return {"": BY_KEYWORD[container.keyword]}
+    ep = container.provider
+    kinds = list(PROVIDERS.get(ep, ()))
+    if not kinds and ep in process.kinds:
+        kinds = ["plugin"]
+    return {kind: options_of(ep, kind) for kind in kinds}
 
 
 def _check_values(
+    allowlist: Allowlist,
     table: Table,
     place: Place,
     values: Iterable[object] | Literal[True],
-    facts: Circumstances,
+    kind: str,
 ) -> None:
     """Check that a table of the allowlist contains a name, and permits its values."""
     if values is True:
-        look_up.rule_of(table, place, facts)
+        allowlist.rule_of(table, place, kind)
         return
     for value in values:
-        look_up.setting_of(table, place, value, facts)
+        allowlist.setting_of(table, place, value, kind)
+
+
+def _in_configuration(place: Place) -> Place:
+    """Return the place of a setting in a configuration. It contains attributes in ``session_options`` only."""
+    if place.keyword in KEYWORDS:
+        return place
+    return Place("session_options", key=place.keyword)
 
 
 def _table(configuration: Mapping[str, dict], place: Place) -> Values:
@@ -164,11 +180,13 @@ def _refuse(
     container: Place,
     permitted: Iterable[object],
     what: str = "this setting",
+    value: str = "",
 ) -> NoReturn:
-    where = name_of(container.keyword, container.provider, container.key)
-    place.refuse(
+    refuse(
+        place,
         f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain {what}. '
-        f"Permitted in {where}: {_listed(permitted)}"
+        f"Permitted in {container}: {_listed(permitted)}",
+        value,
     )
 
 

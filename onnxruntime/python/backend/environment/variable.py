@@ -6,13 +6,17 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.rules import Narrowing
+from collections.abc import Callable
+from functools import partial
+
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.environment.narrowing import NarrowedToPermit
+from onnxruntime.backend.environment.narrowing import NarrowedAllowlist
 from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
 
 
-def read(text: str) -> tuple[dict[str, dict], Narrowing]:
+def read(text: str) -> tuple[dict[str, dict], Callable[[Process], Allowlist]]:
     """Read the value of the variable: JSON text, or ``@`` and the path of a JSON file."""
     try:
         json_text = text
@@ -25,5 +29,5 @@ def read(text: str) -> tuple[dict[str, dict], Narrowing]:
             problem += ". To specify a file, write @ and its path"
         raise RuntimeError(problem) from None
     if PERMIT in specified:
-        return specified, NarrowedToPermit(specified)
-    return specified, Narrowing()
+        return specified, partial(NarrowedAllowlist, specified)
+    return specified, Allowlist

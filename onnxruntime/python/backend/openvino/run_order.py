@@ -23,7 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.errors import ORT_ERRORS, refuse
+from onnxruntime.backend.errors import ORT_ERRORS, Place, reject
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.runs import tensors
@@ -87,7 +87,7 @@ class RunOrder:
         options: RunOptions,
     ) -> list:
         if self.copies and _shrinks(options):
-            refuse(RELEASES_MEMORY, "run_config", "", SHRINKAGE)
+            reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
         session = self.session()
         if self._failed is session._providers:
             self._renew(session)

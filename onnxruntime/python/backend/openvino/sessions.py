@@ -17,9 +17,9 @@ from functools import cache, partial
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit, values_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
-from onnxruntime.backend.errors import refuse, reject, warn
+from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.openvino import fixed_shapes, known_defects
 from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
@@ -36,9 +36,9 @@ def create(
     if RECORD_ASSIGNMENT not in permit.session_config:
         if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
             options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
-    elif permit.session_config[RECORD_ASSIGNMENT] != "1":
+    elif permit.session_config[RECORD_ASSIGNMENT].text != "1":
         problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
-        reject(problem, "session_config", "", RECORD_ASSIGNMENT)
+        reject(Place("session_config", key=RECORD_ASSIGNMENT), problem)
     if permit.kinds.get(OPENVINO) == "built-in":
         _keep_loaded()
     origin = Origin(model, create_session)  # before ORT reads the files
@@ -60,10 +60,10 @@ def create(
     origin.created = session._providers
     order = _order_of_new(session, origin, fixed_shapes.why_serial(outline, session))
     if order.copies:
-        if permit.attributes.get("enable_cpu_mem_arena") is False:
-            refuse(RELEASES_MEMORY, "enable_cpu_mem_arena")
+        if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
+            reject(Place("enable_cpu_mem_arena"), RELEASES_MEMORY)
         if SHRINKAGE in permit.run_config:
-            refuse(RELEASES_MEMORY, "run_config", "", SHRINKAGE)
+            reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
     state.of(session).keep(_PART, lambda: order)
     # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
     session.io_binding = partial(_io_binding, order.session)

@@ -33,7 +33,7 @@ from onnxruntime.backend.refusals import (
 from onnxruntime.backend.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.refusals.others import EVERY_PROVIDER
 from onnxruntime.backend.refusals.run_config import RUN_CONFIG
-from onnxruntime.backend.refusals.session_config import SESSION_CONFIG, SESSION_FAMILIES
+from onnxruntime.backend.refusals.session_config import SESSION_CONFIG, SESSION_PREFIXES
 from onnxruntime.backend.refusals.verdicts import Refused
 
 # EP name to kind ("built-in" or "plugin") to the refused options.
@@ -83,7 +83,7 @@ def find(
         return EVERY_PROVIDER.get(name) or of_kind.get(name)
     verdict = _TABLES[where].get(name)
     if verdict is None and where == "session_config":
-        for prefix, of_family in SESSION_FAMILIES.items():
+        for prefix, of_prefix in SESSION_PREFIXES.items():
             if name.startswith(prefix):
-                return of_family
+                return of_prefix
     return verdict

@@ -261,7 +261,7 @@ SESSION_CONFIG: dict[str, Refused] = {
 
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config
 # entries named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
-SESSION_FAMILIES: dict[str, Refused] = {
+SESSION_PREFIXES: dict[str, Refused] = {
     "ep.": Refused(
         OTHER_ARGUMENT,
         "if it is an option of an execution provider, pass it in provider_options. Other keys of this prefix were not "

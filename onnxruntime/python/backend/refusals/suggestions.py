@@ -19,9 +19,9 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Place, Table
+from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
-from onnxruntime.backend.errors import name_of, nearest, show
+from onnxruntime.backend.errors import Place, nearest, show
 from onnxruntime.backend.keywords import KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, OPENVINO_AUTO
 from onnxruntime.backend.refusals import openvino_names, packages
@@ -363,11 +363,11 @@ def similar_name(
     forms = []
     for other_keyword, table in BY_KEYWORD.items():
         for key in _similar(name, table, at_end=True):
-            forms.append(name_of(other_keyword, "", key))
+            forms.append(str(Place(other_keyword, key=key)))
     if not forms and not provider:
         for ep in PROVIDERS:
             if _has_option(ep, name):
-                forms.append(name_of("provider_options", ep, name))
+                forms.append(str(Place("provider_options", ep, name)))
     advice = _limit_of_memory(provider, name)
     if advice and not forms:
         return advice
@@ -385,7 +385,7 @@ def _limit_of_memory(provider: str, name: str) -> str:
     option = _memory_option(ep)
     if not option:
         return f". No option limits the memory of {ep}. Limit {_PROCESS_MEMORY}"
-    advice = f". {name_of('provider_options', ep, option)} limits the memory of this EP"
+    advice = f". {Place('provider_options', ep, option)} limits the memory of this EP"
     if not provider:
         advice += f". For the CPU EP, limit {_PROCESS_MEMORY}"
     return advice

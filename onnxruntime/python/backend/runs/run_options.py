@@ -10,10 +10,12 @@ from collections.abc import Mapping
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up, unknown_arguments
+from onnxruntime.backend.allowlist import conditions, look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES
-from onnxruntime.backend.allowlist.conditions import Circumstances
-from onnxruntime.backend.errors import reject, warn
+from onnxruntime.backend.allowlist.facts import SessionFacts
+from onnxruntime.backend.allowlist.permit import values_of
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.keywords import KEYWORDS
 
 
@@ -36,7 +38,7 @@ class RunSettings:
 
     def overridden_by(
         self,
-        facts: Circumstances,
+        facts: SessionFacts,
         run_config: Mapping | None,
         attributes: Mapping,
     ) -> tuple[RunSettings, dict[str, str]]:
@@ -44,20 +46,19 @@ class RunSettings:
         attributes = dict(attributes)
         for keyword in KEYWORDS:
             if attributes.pop(keyword, None) is not None:
-                reject("cannot be set for a run. Pass it to prepare", keyword)
+                reject(Place(keyword), "cannot be set for a run. Pass it to prepare")
+        allowlist = look_up.Allowlist(facts.process)
         if attributes or run_config is not None:
-            facts = facts._replace(narrowing=request.of_environment().narrowing)
-
-        permitted, without_effect = look_up.attributes(RUN_ATTRIBUTES, attributes, facts)
-        entries = dict(self.entries)
+            allowlist = request.of_environment().allowlist(facts.process)
+        settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
+        entries = NOTHING
         if run_config is not None:
             look_up.refuse_while_model_configures(["run_config"])
-            requested = request.read("run_config", run_config)
-            texts, also_without_effect = look_up.entries("run_config", requested, facts)
-            entries |= texts
-            without_effect |= also_without_effect
+            requested = request.read(Place("run_config"), run_config)
+            entries = allowlist.entries("run_config", requested)
+        without_effect = conditions.check({"run_config": entries}, facts)["run_config"]
 
         unknown_arguments.warn_or_reject(attributes, RUN_ATTRIBUTES)
         for text in without_effect.values():
             warn(text)
-        return RunSettings(permitted, entries), without_effect
+        return RunSettings(values_of(settings), {**self.entries, **texts_of(entries)}), without_effect

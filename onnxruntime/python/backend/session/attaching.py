@@ -15,8 +15,9 @@ import json
 from functools import partial
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.rules import Permit, Settings, Texts, texts_of
-from onnxruntime.backend.errors import reject, reject_value
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import Settings, Texts, texts_of
+from onnxruntime.backend.errors import Place, reject, reject_value
 from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
 from onnxruntime.backend.session import failures, presence
 
@@ -71,7 +72,7 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
     if TENSORRT in permit.providers and TENSORRT not in plugins:
         if plugins:
             problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
-            reject(f"{problem}. Specify only one of them", "provider_options", TENSORRT)
+            reject(Place("provider_options", TENSORRT), f"{problem}. Specify only one of them")
         return list(texts_by_ep.items())
 
     for name, texts in texts_by_ep.items():
@@ -112,11 +113,11 @@ def _choose_device(
     index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option
     if index >= len(devices):
         expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
-        reject_value(index, expected, "provider_options", name, "device_id")
+        reject_value(Place("provider_options", name, "device_id"), index, expected)
     hardware = devices[index].device.type.name
     for option in settings:
         required = hardware_for(name, option)
         if required not in ("", hardware):
             problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {required}"
-            reject(problem, "provider_options", name, option)
+            reject(Place("provider_options", name, option), problem)
     return devices[index]

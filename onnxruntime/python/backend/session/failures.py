@@ -17,7 +17,7 @@ from onnx import ModelProto, helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.errors import refuse, reject
+from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, OPENVINO, QNN, THROUGH_CUDA
 from onnxruntime.backend.runs import tensors
 from onnxruntime.capi import build_and_package_info
@@ -173,12 +173,12 @@ def reject_setting(error: Exception, entries: Iterable[str]) -> None:
     """Raise the error for a setting that, according to ORT's error, this model or process does not support."""
     for key in entries:
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
-            refuse(f"ORT rejects it for this model. ORT error: {error}", "session_config", "", key)
+            reject(Place("session_config", key=key), f"ORT rejects it for this model. ORT error: {error}")
     if "EnvCreatedWithGlobalThreadPools" in str(error):
         reject(
+            Place("use_per_session_threads"),
             "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
             "session, or leave out use_per_session_threads=False",
-            "use_per_session_threads",
         )
 
 
@@ -197,14 +197,14 @@ def reject_options(
         if not _attaches(name, {option: text}):
             break
     else:
-        reject(f"the EP rejects this combination of options. ORT error: {error}", "provider_options", name)
+        reject(Place("provider_options", name), f"the EP rejects this combination of options. ORT error: {error}")
     problem = f"the EP rejects the value {text!r}"
     if option == "device_type":
         problem = f"the device {text!r} is not available on this machine, or its driver is missing"
     if option == "device_id":
         number = next(index for index in count() if not _attaches(name, {option: str(index)}))
         problem = f"the device {text} is not available on this machine, which has {number} devices of this EP"
-    reject(f"{problem}. ORT error: {error}", "provider_options", name, option)
+    reject(Place("provider_options", name, option), f"{problem}. ORT error: {error}")
 
 
 def _attaches(name: str, texts: Mapping[str, str]) -> bool:

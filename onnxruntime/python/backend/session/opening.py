@@ -11,7 +11,8 @@ from functools import partial
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit, values_of
+from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import NotPermittedError, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
@@ -71,13 +72,13 @@ def _configure(
     released_opsets: bool,
 ) -> tuple[tuple[str, ...], dict[str, list]]:
     """Set everything except the EPs. Return the registered libraries, and the shapes of inputs if sizes are set."""
-    for name, value in permit.attributes.items():
+    for name, value in values_of(permit.attributes).items():
         setattr(options, name, value)
     entries = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
     if permit.explicit or verification.needs_of_operators(permit):
         entries[RECORD_ASSIGNMENT] = "1"
     entries.update(dict.fromkeys(permit.stops_spinning, "0"))
-    entries.update(permit.session_config)
+    entries.update(texts_of(permit.session_config))
     for key, text in entries.items():
         options.add_session_config_entry(key, text)
     registered = ()

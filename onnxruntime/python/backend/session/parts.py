@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.optional_parts import Part
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, ON_ANY_DEVICE, WEBGPU

@@ -13,10 +13,12 @@ from contextlib import suppress
 
 import onnxruntime
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit, Texts
-from onnxruntime.backend.errors import from_refusals, reject, show, warn
+from onnxruntime.backend.allowlist.rules import Texts
+from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 from onnxruntime.backend.request import of_environment, split_device
@@ -40,9 +42,9 @@ def _excluded() -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def facts(available: Sequence[str]) -> Circumstances:
-    """Describe this process, and a session for a caller who specifies no setting."""
-    return Circumstances.expected(stock_list(available), kinds=kinds())
+def process(available: Sequence[str]) -> Process:
+    """Describe this process."""
+    return Process.here(stock_list(available), kinds())
 
 
 def stock_list(available: Sequence[str]) -> list[str]:
@@ -56,7 +58,7 @@ def stock_list(available: Sequence[str]) -> list[str]:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif not (name in PROVIDERS or name in available or name in onnxruntime.get_all_providers()):
-            similar = from_refusals("similar_provider", name)
+            similar = suggestions().similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
     return [name for name in built_in if name not in excluded]
@@ -108,7 +110,7 @@ def check_devices(specified: Iterable[str], present: Texts) -> None:
         # A built-in EP of its name can be present.
         is_plugin = present.get(name) == "plugin"
         if is_absent or (not is_plugin and plugins is not None and plugins.lacks_device(name)):
-            reject(f"the library of this plugin EP {NO_DEVICE}", "provider_options", name)
+            reject(Place("provider_options", name), f"the library of this plugin EP {NO_DEVICE}")
 
 
 def _is_registered(name: str) -> bool:
@@ -125,7 +127,7 @@ def advice_on_device(device: object) -> str:
     """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
     is_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
-        return from_refusals("absent_provider", CUDA)
+        return suggestions().absent_provider(CUDA)
     return ""
 
 
@@ -135,13 +137,13 @@ def check_available(permit: Permit) -> None:
         return
     excluded = _excluded()
     for name in permit.providers:
+        place = Place("provider_options", name)
         if name in excluded and name != CPU:
-            reject(f"the environment variable {_EXCLUDE} excludes it", "provider_options", name)
+            reject(place, f"the environment variable {_EXCLUDE} excludes it")
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
             problem = f"the execution provider is not available in this process. Available: {available}"
-            advice = from_refusals("absent_provider", name)
-            reject(problem + advice, "provider_options", name)
+            reject(place, problem + suggestions().absent_provider(name))
 
 
 def supports_device(device: str, built_for: str) -> bool:

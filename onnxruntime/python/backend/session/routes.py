@@ -14,7 +14,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.errors import without_frames
 from onnxruntime.backend.keywords import ENVIRONMENT, MOST_ENTRIES
@@ -158,9 +158,9 @@ class Runs:
     @without_frames
     def overridden_by(self, run_config: Mapping | None, attributes: Mapping = NOTHING) -> tuple[RunSettings, Texts]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
-        facts = Circumstances.expected(())
+        facts = SessionFacts(Process.here())
         if self.is_ort:
-            facts = Circumstances.of_session(self.session, SESSION_ATTRIBUTES)
+            facts = SessionFacts.of_session(self.session, SESSION_ATTRIBUTES)
         return self.settings.overridden_by(facts, run_config, attributes)
 
     def settings_of(self, run_config: Mapping | None, attributes: Mapping) -> RunSettings:

@@ -17,7 +17,7 @@ from onnx import GraphProto, ModelProto, TensorProto, load, load_from_string, nu
 from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
 from onnxruntime.backend.session import verification
@@ -29,7 +29,7 @@ _OF_SHAPES = ("Shape", "Size")
 
 def check(model: str | bytes, session: InferenceSession) -> None:
     """Raise an error if the CPU EP of a session runs ReverseSequence with lengths that can be 0."""
-    release = Circumstances.expected(()).release
+    release = Process.here().release
     if release >= _MENDED or not _contains(model, _OPERATOR.encode()):
         return
     nodes = verification.recorded_nodes(session)

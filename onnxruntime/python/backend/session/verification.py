@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.rules import NOTHING, Need, Permit, Setting, Settings, Texts
-from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.errors import name_of, warn
+from onnxruntime.backend.allowlist.conditions import Need
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Settings, Texts
+from onnxruntime.backend.errors import Place, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
 from onnxruntime.backend.session import failures, presence
 from onnxruntime.backend.session.attaching import option_texts
@@ -81,10 +82,10 @@ def _with_settings(
 ) -> Applied:
     """Return the values that ORT reports about the specified settings, after a comparison with the sent values."""
     options = session.get_session_options()
-    for key, text in permit.session_config.items():
+    for key, setting in permit.session_config.items():
         entry = options.get_session_config_entry(key)
-        if entry != text:
-            raise RuntimeError(f"session_config[{key!r}] was sent as {text!r}, but ORT holds {entry!r}")
+        if entry != setting.text:
+            raise RuntimeError(f"{setting.place} was sent as {setting.text!r}, but ORT holds {entry!r}")
     reported, unconfirmed = {}, {}
     if permit.explicit:
         of_session = session.get_provider_options()
@@ -108,9 +109,9 @@ def _with_settings(
 def _changed(attributes: Mapping, permit: Permit) -> Texts:
     """Return a sentence about each attribute that ORT changed, for an EP that does not support the value."""
     sentences = {}
-    for name, value in permit.attributes.items():
-        if attributes[name] != value and name not in permit.without_effect["session_options"]:
-            sentences[name] = f"{name} was set to {value}, and the session has {attributes[name]}"
+    for name, setting in permit.attributes.items():
+        if attributes[name] != setting.value and name not in permit.without_effect["session_options"]:
+            sentences[name] = f"{name} was set to {setting.value}, and the session has {attributes[name]}"
     return sentences
 
 
@@ -118,12 +119,11 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
     """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
     without_effect = permit.without_effect.get("session_config", NOTHING)
     needs = {}
-    for key, text in permit.session_config.items():
-        if key in without_effect:  # such as each member of a family, which the table does not contain
+    for key, setting in permit.session_config.items():
+        if key in without_effect:
             continue
-        rule = SESSION_CONFIG[key]
-        for need in rule.needs:
-            if need.operators and text not in rule.already_so:
+        for need in setting.rule.needs:
+            if need.operators and setting.text not in setting.rule.already_so:
                 needs[key] = need
     return needs
 
@@ -139,8 +139,7 @@ def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
     sentences = {}
     for key, need in needs.items():
         if operators and operators.isdisjoint(need.operators):
-            name = name_of("session_config", "", key)
-            sentences[key] = f"{name} has no effect in this session: it requires {need.what}"
+            sentences[key] = need.warning(Place("session_config", key=key))
     return sentences
 
 
@@ -154,7 +153,7 @@ def _check_options(
     for option, text in option_texts(name, permit.kinds[name], settings).items():
         reported = texts.get(option, text)
         if not _same(reported, text, settings.get(option)):
-            place = f"provider_options['{name}']['{option}']"
+            place = Place("provider_options", name, option)
             raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported!r}")
 
 

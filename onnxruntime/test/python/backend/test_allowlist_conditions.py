@@ -23,7 +23,7 @@ from test_allowlist_config_keys import OBSERVED, RELEASE, acts_here
 import onnxruntime
 from onnxruntime.backend import optional_parts, prepare
 from onnxruntime.backend.allowlist import threads
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError
@@ -307,7 +307,7 @@ class TestWithoutEffect(unittest.TestCase):
 class TestRefusedValues(unittest.TestCase):
     """Values that ORT would reject or ignore, by release, system, model and the other settings."""
 
-    def assert_refused(self, key: str, config: dict, at: Circumstances = NEWEST, **beside: object) -> None:
+    def assert_refused(self, key: str, config: dict, at: Process = NEWEST, **beside: object) -> None:
         with self.subTest(config=config), self.assertRaises(NotPermittedError) as refused:
             permit(at, session_config=config, **beside)
         self.assertEqual((refused.exception.keyword, refused.exception.key), ("session_config", key))

@@ -30,7 +30,7 @@ from helpers import observable_models as models
 import onnxruntime
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist import run_config, session_config, threads
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
@@ -306,13 +306,15 @@ NOT_OBSERVED = {
 
 def acts_here(rule: Rule) -> bool:
     """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
-    here = Circumstances.expected(())
+    here = Process.here()
     machines = (
         "an x86-64 CPU",
         "a 64-bit Arm CPU",
         "Linux on a 64-bit Arm CPU with bfloat16",
     )
-    return rule.since <= RELEASE and all(need.met(here, "1") for need in rule.needs if need.what in machines)
+    return rule.since <= RELEASE and all(
+        need.holds(SessionFacts(here), "1") for need in rule.needs if need.what in machines
+    )
 
 
 class TestConfigKeys(unittest.TestCase):

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import unittest
-import warnings
 from unittest import mock
 
 import numpy as np
@@ -21,10 +20,10 @@ from helpers.allowlist import (
 )
 from helpers.hostile_values import Int, Loud, NumpyStr, Str
 
-from onnxruntime import ExecutionMode
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up, providers, threads
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist import conditions, look_up, providers, threads
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
+from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _DISABLED = "optimization.disable_specified_optimizers"
@@ -57,7 +56,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         given: dict,
         reason: str = "",
         *,
-        at: Circumstances = NEWEST,
+        at: Process = NEWEST,
         run: bool = False,
     ) -> None:
         """Check the refusal of the last key of a configuration."""
@@ -115,7 +114,6 @@ class TestSessionAndRunConfig(unittest.TestCase):
         cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
         openvino = NEWEST._replace(providers=("OpenVINOExecutionProvider",))
         qnn = NEWEST._replace(providers=("QNNExecutionProvider",))
-        no_arena = {"attributes": {"enable_cpu_mem_arena": False}}
         with_cpu = NEWEST._replace(providers=("OpenVINOExecutionProvider", "CPUExecutionProvider"))
         for key, value, enough, missing in (
             ("mlas.disable_kleidiai", "1", arm, NEWEST),
@@ -136,10 +134,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
             (_DISABLED, "ConstantFolding;NotWhereFusion", NEWEST, old),
             (_DISABLED, "ConstantFolding", old, old._replace(release=(1, 23))),
-            (_SHRINKAGE, "cpu:0", NEWEST, NEWEST._replace(**no_arena)),
             (_SHRINKAGE, "cpu:0;gpu:0", cuda, NEWEST),
             (_SHRINKAGE, "gpu:0", cuda, NEWEST),
-            (_SHRINKAGE, "gpu:0;cpu:0", cuda, cuda._replace(**no_arena)),
         ):
             with self.subTest(key=key, value=value):
                 run = key == _SHRINKAGE
@@ -161,41 +157,43 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             self.assert_refused({_SHRINKAGE: value}, "invalid value", at=cuda, run=True)
 
+    def test_a_session_without_an_arena(self) -> None:
+        cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
+        gpu = {_SHRINKAGE: "gpu:0"}
+        self.assertEqual(run_config(gpu, cuda, enable_cpu_mem_arena=False), gpu)
+        for value in ("cpu:0", "gpu:0;cpu:0"):
+            with self.assertRaisesRegex(RuntimeError, "it requires a memory arena"):
+                run_config({_SHRINKAGE: value}, cuda, enable_cpu_mem_arena=False)
+
     def test_memory_of_captured_graphs(self) -> None:
-        gpus = NEWEST._replace(providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        gpus = ("CUDAExecutionProvider", "CPUExecutionProvider")
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):
-                at = gpus._replace(options={ep: {option: text}})
+                facts = SessionFacts(NEWEST, gpus, {ep: {option: text}})
                 for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
-                    if value == "cpu:0" or text in ("0", "False"):
-                        self.assertEqual(
-                            look_up.entries("run_config", {_SHRINKAGE: value}, at)[0],
-                            {_SHRINKAGE: value},
-                        )
-                    else:
+                    entries = look_up.Allowlist(NEWEST).entries("run_config", {_SHRINKAGE: value})
+                    with self.subTest(ep, text=text, value=value):
+                        if value == "cpu:0" or text in ("0", "False"):
+                            conditions.check({"run_config": entries}, facts)
+                            continue
                         with self.assertRaisesRegex(RuntimeError, "captures graphs. Otherwise, a replay uses"):
-                            look_up.entries("run_config", {_SHRINKAGE: value}, at)
+                            conditions.check({"run_config": entries}, facts)
 
-    def test_families(self):
-        at = NEWEST._replace(attributes={"execution_mode": ExecutionMode.ORT_PARALLEL})
-        keys = ["session.intra_op.session_disable_prepacking"]  # similar to a key, but to no key of the family
+    def test_keys_with_a_prefix(self):
+        keys = ["session.intra_op.session_disable_prepacking"]  # similar to a key, but to no key with the prefix
         keys += [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnop"]
-        permitted = permit(at, session_config=dict.fromkeys(keys[:16], True))
-        self.assertEqual(permitted.session_config, dict.fromkeys(keys[:16], "1"))
-        self.assertEqual([*permitted.without_effect["session_config"]], keys[:16])
+        entries = dict.fromkeys(keys, True)
+        permitted = permit(session_config=entries)
+        self.assertEqual(texts_of(permitted.session_config), dict.fromkeys(keys, "1"))
+        self.assertEqual([*permitted.without_effect["session_config"]], keys)
         for sentence in permitted.without_effect["session_config"].values():
-            self.assertIn("cannot confirm that it has an effect", sentence)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            self.assert_refused(dict.fromkeys(keys, 1), at=at)
-            # Exact keys do not count as members.
-            self.assertEqual(len(session_config({**dict.fromkeys(keys[:16], 1), _SPIN: 1}, at)), 17)
-            both = {keys[0]: 64, "session.inter_op.knob": False}
-            self.assertEqual(session_config(both, at), {keys[0]: "64", "session.inter_op.knob": "0"})
-            for value in (65, -1, "x", "/tmp", 1.0, None, Int(1)):
-                self.assert_refused({keys[0]: value}, "invalid value")
+            self.assertIn("may have no effect", sentence)
+        both = {keys[0]: 64, "session.inter_op.knob": False}
+        self.assertEqual(session_config(both), {keys[0]: "64", "session.inter_op.knob": "0"})
+        for value in (65, -1, "x", "/tmp", 1.0, None, Int(1)):
+            self.assert_refused({keys[0]: value}, "invalid value")
 
-    def test_keys_that_do_not_match_a_family(self):
+    def test_keys_that_do_not_match_a_prefix(self):
         for rest in ("", "A", "a1", "a.b", "a-b", "a b", "a\n", "a\0", "\u00e9", "a" * 41):
             self.assert_refused({f"session.intra_op.{rest}": 1}, "unknown")
         for key in ("knob", "a", "intra_op", "session_intra_op_knob"):  # without the prefix
@@ -209,7 +207,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             "intra_op.spin_duration_ms",
         ):
             self.assert_refused({f"session.{rest}": 1})
-        # A family does not permit a key of a later release.
+        # A prefix does not permit a key of a later release.
         self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=NEWEST._replace(release=(1, 25)))
 
 
@@ -256,7 +254,7 @@ class TestProviderOptions(unittest.TestCase):
             (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"),
             set(),
         )
-        at = Circumstances.expected(("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
+        at = Process.here(("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
         for ep, kinds in providers.PROVIDERS.items():
             for option in {option for table in kinds.values() for option in table}:
                 for value in values:
@@ -271,7 +269,7 @@ class TestProviderOptions(unittest.TestCase):
         prefixes = ("CUDA", "OpenVINO", "QNN", "WebGpu")  # docs/security.md lists them
         self.assertEqual(different, {f"{prefix}ExecutionProvider" for prefix in prefixes})
 
-    def permits(self, at: Circumstances, kind: str, given: dict) -> bool:
+    def permits(self, at: Process, kind: str, given: dict) -> bool:
         try:
             permit(at, kind, **given)
         except errors.NotPermittedError:

@@ -39,10 +39,11 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend, refusals
 from onnxruntime.backend.allowlist import attributes, run_config, session_config, threads
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit, Rule
-from onnxruntime.backend.allowlist.session_config import SESSION_FAMILIES
-from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names
+from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.session_config import PREFIXES as PERMITTED_PREFIXES
+from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, Fixed, Member, Names, OneOf, Spelled, WordFlag
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
@@ -76,19 +77,23 @@ def allowed(kind: Kind, text: object) -> bool:
         return False
     if not re.fullmatch(r"[ -~]*", text, re.ASCII):
         return False
-    if type(kind) is Fixed:
-        return text == kind.spelling[kind.value]
+    if isinstance(kind, Fixed):
+        return text == str(int(kind.value))
     if type(kind) is Flag:
-        return text in kind.spelling
-    if type(kind) is Integer:
+        return text in ("0", "1")
+    if type(kind) is WordFlag:
+        return text in ("False", "True")
+    if isinstance(kind, (Integer, OneOf)):
         return re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None and int(text) in kind.values
     if type(kind) is Threads:
         return re.fullmatch("[0-9]+", text) is not None and kind.low <= int(text) <= max(16, 4 * os.cpu_count())
     if type(kind) is Choice:
-        return text in kind.spelling.values()
+        return text in kind.names
+    if type(kind) is Spelled:
+        return text in kind.texts.values()
     if type(kind) is Names:
         return (kind.empty and not text) or all(name in kind.known() for name in text.split(kind.separator))
-    if type(kind) is Text:
+    if isinstance(kind, Text):
         return len(text) <= kind.max_bytes and re.fullmatch(kind.pattern, text) is not None
     raise AssertionError(f"this test does not support the kind {kind}")
 
@@ -100,11 +105,8 @@ def check_text(rules: dict[str, Verdict], name: object, text: object, given: dic
     CASE.assertIs(type(name), str)
     rule = rules.get(name)
     if rule is None:
-        rule = next(
-            (family.rule for family in SESSION_FAMILIES if name.startswith(family.prefix)),
-            None,
-        )
-        CASE.assertTrue(rule is not None and rules is SESSION_CONFIG, f"{name!r} is not in a table")
+        CASE.assertIs(rules, SESSION_CONFIG, f"{name!r} is not in a table")
+        rule = session_config.OF_PREFIX
         CASE.assertRegex(name, r"\Asession\.int(er|ra)_op\.[a-z_]{1,40}\Z")
     else:
         CASE.assertIs(type(rule), Rule, name)
@@ -155,7 +157,7 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, texts in record["providers"].items():
         kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
         rules = PROVIDERS[name].get(kind, {})
-        always = {option: rule.kind.value for option, rule in rules.items() if rule.kind.always}
+        always = {option: rule.kind.value for option, rule in rules.items() if isinstance(rule.kind, AlwaysSent)}
         check_options(rules, texts, always | call["provider_options"][name])
     again = {  # the options that some EPs read from entries
         f"ep.{name.lower()}.{option}": text
@@ -254,9 +256,9 @@ def values(rule: Verdict) -> st.SearchStrategy:
         return HOSTILE
     kind = rule.kind
     if listed_values(kind):
-        others = [True, False, 0, 1, "0", "1", np.bool_(True), np.int8(0)] if isinstance(kind, Flag) else []
-        spelling = getattr(kind, "spelling", ())
-        others += spelling.values() if type(kind) is Choice else spelling
+        others = [*getattr(kind, "texts", {}).values()]
+        if isinstance(kind, Flag):
+            others += [True, False, 0, 1, "0", "1", "True", "False", np.bool_(True), np.int8(0)]
         numbers = [number + step for number in getattr(kind, "values", ()) for step in (-1, 1)]
         return st.sampled_from(
             [
@@ -301,8 +303,8 @@ NAMED = {  # the permitted and the refused names
 SCOPE = st.sampled_from([*SCOPES])
 WHAT = st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"])
 CHANGED_NAME, CHANGED_VALUE = st.sampled_from(NAME_CHANGES), st.sampled_from(VALUE_CHANGES)
-FAMILY_MEMBER = st.tuples(
-    st.sampled_from([family.prefix for family in SESSION_FAMILIES]),
+KEY_WITH_PREFIX = st.tuples(
+    st.sampled_from(PERMITTED_PREFIXES),
     st.sampled_from(["new_key", "a" * 40, "a" * 41, "B", "a.b"]),
 ).map("".join)
 
@@ -315,7 +317,7 @@ def calls(draw) -> tuple[str, str, dict]:
     value = draw(VALUES[scope][name])
     provider, name = name if type(name) is tuple else ("", name)
     if scope == "session_config" and draw(st.integers(0, 5)) == 0:
-        name, value = draw(FAMILY_MEMBER), draw(st.sampled_from([1, 64, True, 65]))
+        name, value = draw(KEY_WITH_PREFIX), draw(st.sampled_from([1, 64, True, 65]))
     if what == "changed":
         if draw(st.booleans()):
             name = draw(CHANGED_NAME)(name)
@@ -340,7 +342,7 @@ def calls(draw) -> tuple[str, str, dict]:
 
 
 COUNTS: Counter[str] = Counter()
-PERMIT = backend.look_up.permit
+PERMIT = backend.permit_of
 REP = onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
 
 
@@ -354,8 +356,8 @@ def outcome_of(scope: str, keywords: dict) -> str:
             stack.enter_context(patch)
         permits: list[Permit] = []
         noted = mock.patch.object(
-            backend.look_up,
-            "permit",
+            backend,
+            "permit_of",
             lambda *asked: permits.append(PERMIT(*asked)) or permits[-1],
         )
         stack.enter_context(noted)

@@ -16,11 +16,11 @@ from helpers.allowlist import NEWEST, listed_values, permit
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError, Place
 from onnxruntime.backend.provider_names import (
     CANN,
     CPU,
@@ -105,7 +105,7 @@ def rules() -> Iterator[tuple[str, str, str, Rule]]:
                 yield name, kind, option, rule
 
 
-def texts(name: str, options: dict, kind: str = "built-in", at: Circumstances = HERE) -> dict[str, str]:
+def texts(name: str, options: dict, kind: str = "built-in", at: Process = HERE) -> dict[str, str]:
     """Return the texts that ORT would receive."""
     return option_texts(name, kind, permit(at, kind, provider_options={name: options}).providers[name])
 
@@ -168,7 +168,7 @@ class NamesTest(unittest.TestCase):
             name for name in vars(provider_names).values() if isinstance(name, str) and "ExecutionProvider" in name
         }
         plugins = {provider_names.OPENVINO_AUTO}  # their EPs exist only as plugins
-        if Circumstances.expected(()).release >= (1, 32):
+        if Process.here().release >= (1, 32):
             plugins.add(provider_names.NV_TENSORRT_RTX)
         self.assertEqual(names - set(onnxruntime.get_all_providers()), plugins)
 
@@ -184,7 +184,7 @@ class SpellingTest(unittest.TestCase):
                 with self.subTest(f"{name} {option}", value=value):
                     self.assertEqual(kind.render(kind.parse(value)), value)
                     self.assertEqual(kind.read(value), kind.parse(value))
-                    plain = Setting(rule, kind.parse(value), value, ("provider_options", name, option)).plain
+                    plain = Setting(Place("provider_options", name, option), rule, kind.parse(value), value).plain
                     self.assertEqual(kind.parse(plain), kind.parse(value))
             for value in (*refused, 0, None, b"CPU", f"{accepted[0]}\0"):
                 with (

@@ -13,9 +13,10 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
-from onnxruntime.backend.allowlist.rules import Permit, Place, Setting
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.capture import advice
-from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError, Place
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU, CUDA
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -26,7 +27,7 @@ WITHOUT = r"\. Prepare the model without graph capture(\. ORT error: .*)?$"
 
 
 def setting(value: bool) -> Setting:
-    return Setting(mock.Mock(), value, str(int(value)), Place("provider_options", "", ""))
+    return Setting(Place("provider_options"), mock.Mock(), value, str(int(value)))
 
 
 def permit(ep: str = CUDA, *, on: bool = True, sizes: dict | None = None) -> Permit:

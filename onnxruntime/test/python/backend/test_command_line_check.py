@@ -29,10 +29,11 @@ from helpers.command_line import (
 from helpers.models import no_session_opens
 
 import onnxruntime
+from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError, from_refusals
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
@@ -160,7 +161,7 @@ class CheckTest(CommandTest):
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
             page = self.show("check", config)
             self.assertIn(
-                f"{name} is absent{from_refusals('absent_provider', name)}",
+                f"{name} is absent{suggestions().absent_provider(name)}",
                 " ".join(page.split()),
             )
 

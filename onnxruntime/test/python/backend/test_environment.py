@@ -10,7 +10,6 @@ import json
 import os
 import tempfile
 import unittest
-from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -160,9 +159,9 @@ class PrecedenceTest(unittest.TestCase):
         self.assertNotIn(VARIABLE, warning)
 
     def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
-        requested = request.Request({}, {}, "CUDA", None, from_environment={("provider_options", "", "")})
+        requested = request.Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
         with self.assertRaises(NotPermittedError) as raised:
-            errors.reject("", "device")
+            errors.reject(errors.Place("device"), "")
         blamed = requested.with_origin(raised.exception)
         self.assertNotIsInstance(blamed, NotPermittedError)
         self.assertIn(VARIABLE, str(blamed))
@@ -229,29 +228,6 @@ def without(part: str):
 
 class BuildTest(unittest.TestCase):
     """A build of the backend without an optional part never ignores the variable."""
-
-    def test_without_the_part(self) -> None:
-        session = prepare()._session
-        for config in ({}, {"permit": {}}, {"session_config": {PREPACKING: 1}}, "no JSON"):
-            with environment(config), without("environment"):
-                for call in (
-                    prepare,
-                    partial(prepare, session),
-                    partial(onnxruntime.backend.run, CLOSED, [X]),
-                    partial(prepare, session_config={PREPACKING: "x"}),
-                ):
-                    with (
-                        no_session_opens(),
-                        self.assertRaisesRegex(RuntimeError, VARIABLE) as raised,
-                    ):
-                        call()
-                    self.assertNotIsInstance(raised.exception, NotPermittedError)
-                    self.assertIn(
-                        "does not contain onnxruntime.backend.environment",
-                        str(raised.exception),
-                    )
-        with environment(""), without("environment"):
-            prepare()
 
     def test_without_libraries(self) -> None:
         for keyword in ("plugins", "extensions"):

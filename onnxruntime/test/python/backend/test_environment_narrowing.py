@@ -21,9 +21,9 @@ from helpers.models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import look_up, threads
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.permit import Permit, permit_of, values_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
@@ -166,7 +166,7 @@ def permit(device: str | None = None, **given: object) -> Permit:
     keywords = {word: given.pop(word) for word in KEYWORDS if word in given}
     requested = of_call(keywords, given, device)
     try:
-        return look_up.permit(
+        return permit_of(
             requested,
             NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()}),
         )
@@ -210,7 +210,7 @@ class NarrowingTest(Case):
                 {"run_config": None},
                 {"device": "CPU"},
             ):
-                self.assertEqual(permit(**nothing).attributes, {THREADS: 2})
+                self.assertEqual(values_of(permit(**nothing).attributes), {THREADS: 2})
             for given in (
                 {THREADS: 1},
                 {"provider_options": {}},
@@ -291,7 +291,7 @@ class NarrowingTest(Case):
         for keyword, ep, table in entries:
             names = {name: True for name, rule in table.items() if rule.until is None}
             part = {keyword: {ep: names} if ep else names}
-            self.assertEqual([*narrowing.faults_of_permit(part, NEWEST)], [])
+            self.assertEqual([*narrowing.faults(part, NEWEST)], [])
 
 
 class CallsTest(Case):

@@ -195,7 +195,7 @@ class SentErrorsTest(unittest.TestCase):
             error = caught(call)
             self.assertIsInstance(error, errors.NotPermittedError)
             frames = traceback.extract_tb(error.__traceback__)
-            own = [frame for frame in frames if "/backend/" in frame.filename.replace(os.sep, "/")]
+            own = [frame for frame in frames if "/onnxruntime/backend/" in frame.filename.replace(os.sep, "/")]
             with self.subTest(str(error)):
                 self.assertTrue(1 <= len(own) <= 4, frames.format())
 

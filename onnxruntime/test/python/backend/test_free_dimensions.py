@@ -25,12 +25,12 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import free_dimensions
 from onnxruntime.backend.allowlist import session_config
-from onnxruntime.backend.allowlist.conditions import Circumstances
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import InputError, NotPermittedError
 
 # Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
-CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= Circumstances.expected(()).release
+CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= Process.here().release
 MOST = 2**24 if CAPPED else 2**12
 
 # Z is in the output only.
@@ -169,7 +169,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             with self.subTest(graph, sizes=sizes):
                 self.check(model(graph, **weights), sizes, permitted)
         mask = model(mask)
-        with mock.patch.object(Circumstances, "expected", return_value=Circumstances((1, 26), "x86_64")):
+        with mock.patch.object(Process, "here", return_value=Process((1, 26), "x86_64")):
             self.assert_refused("", {"S": 4097}, mask)
 
     def test_weights_do_not_count(self) -> None:
@@ -218,7 +218,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             import numpy as np
             from helpers.observable_models import model
             from onnxruntime.backend import free_dimensions
-            from onnxruntime.backend.allowlist.rules import Permit
+            from onnxruntime.backend.allowlist.permit import Permit
             vectors = {"flat": np.array([-1]), "one": np.array([1])}
             nodes = "v0 = Reshape(X, flat) " + "".join(f"v{n + 1} = Add(v{n}, one) " for n in range(8))
             made = model(f"(int64[B, S] X) => (int64[N] Y) {{ {nodes} s = Shape(v8) Y = Expand(v8, s) }}", **vectors)

@@ -50,12 +50,14 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.advice import suggestions  # noqa: F401 - a call in the tables
+from onnxruntime.backend.allowlist import conditions, look_up  # noqa: F401 - a call in the tables
+from onnxruntime.backend.allowlist.conditions import Need
+from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Need
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_keys import GraphIds
-from onnxruntime.backend.errors import InputError, RunCancelledError, from_refusals  # noqa: F401 - a call in the tables
+from onnxruntime.backend.errors import InputError, RunCancelledError
 from onnxruntime.backend.keywords import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
@@ -107,9 +109,9 @@ def without_the_ep() -> None:
 
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
-    need = Need("two CPU cores", lambda *_: False, without="runs can block")
-    with mock.patch.dict(look_up.PROVIDER_NEEDS, {AZURE: need}):
-        look_up.permit(of_call({}), NEWEST._replace(providers=(AZURE, CPU)))
+    need = Need("two CPU cores", lambda *_: False, otherwise="runs can block")
+    with mock.patch.dict(conditions.PROVIDER_NEEDS, {AZURE: need}):
+        permit_of(of_call({}), NEWEST._replace(providers=(AZURE, CPU)))
 
 
 def graph_ids(*calls: tuple[str, object], once: bool = False) -> None:

@@ -27,7 +27,9 @@ from helpers.threads import at_every_moment
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import InputError, NotPermittedError, optional_parts, request
+from onnxruntime.backend import InputError, NotPermittedError, request
+from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.errors import Place
 from onnxruntime.backend.runs import run_options
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -141,7 +143,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             def read(config=config) -> dict:
                 config.clear()
                 config["a"] = 1
-                return request.read("session_config", config)
+                return request.read(Place("session_config"), config)
 
             def check(seen: object, added=added) -> None:
                 if (seen, added) != (NotPermittedError, 300):
@@ -236,7 +238,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             {str(number): 1 for number in range(10**6)},
             "x" * 10**6,
         )
-        optional_parts.load("refusals.suggestions")  # an error would load it, and its memory does not count
+        suggestions()  # an error would load it, and its memory does not count
         run_configs = ({"run_config": given} for given in (many, {long: 1}, {SHRINKAGE: long}))
         for keywords in (*run_configs, {"logid": long}, {long: 1}):
             refuses = contextlib.suppress if long in keywords else self.assertRaises  # an unknown name is ignored

@@ -33,7 +33,7 @@ from helpers.processes import (
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.session import failures, opening, presence, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 

@@ -18,9 +18,9 @@ from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, p
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import optional_parts
+from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.errors import NotPermittedError, from_refusals
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.attaching import option_texts
 
@@ -119,7 +119,6 @@ class DeviceTest(unittest.TestCase):
                 ):
                     prepare(options, device)
 
-    @unittest.skipUnless(optional_parts.load("refusals"), "requires refusals/")
     def test_the_advice_on_an_unsupported_one(self) -> None:
         for bundled, given, advised in (
             ((), "CUDA", True),
@@ -171,7 +170,7 @@ class RegistrationTest(unittest.TestCase):
                     prepare({name: {}})
                 reasons.append(caught.exception.reason)
         self.assertIn("device", reasons[0])
-        self.assertTrue(reasons[1].endswith(from_refusals("absent_provider", "NeverRegistered")))
+        self.assertTrue(reasons[1].endswith(suggestions().absent_provider("NeverRegistered")))
 
     def test_ort_knows_the_registered_libraries(self) -> None:
         self.assertFalse(presence._is_registered("NeverRegistered"))

@@ -13,7 +13,7 @@ from unittest import mock
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.session import verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -58,10 +58,10 @@ class ReadBackTest(unittest.TestCase):
     def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
-        there = Circumstances((1, 27), "x86_64", system="Linux")
+        there = Process((1, 27), "x86_64", system="Linux")
         with (
             process_with(bundled=(CUDA,)),
-            mock.patch.object(Circumstances, "expected", lambda _: there),
+            mock.patch.object(Process, "here", lambda kinds: there._replace(kinds=kinds)),
         ):
             permitted = permit({CUDA: {option: True}})
         applied = verification.read_back(self.session(**{CUDA: {option: "1"}}), permitted)

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Lookups in the allowlist without a session, and their circumstances.
+"""Lookups in the allowlist without a session, and the process that they describe.
 
 The release is pinned nowhere: it is the newest one that an entry of the tables requires.
 """
@@ -15,12 +15,13 @@ from unittest import mock
 from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.conditions import Circumstances
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import Permit, permit_of, values_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.allowlist.special_kinds import Fixed, Member
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind
 from onnxruntime.backend.request import of_call
@@ -28,44 +29,45 @@ from onnxruntime.backend.request import of_call
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
 _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
 
-NEWEST = Circumstances(
+NEWEST = Process(
     max(rule.since for table in _TABLES for rule in table.values()),
     "x86_64",
     providers=("CPUExecutionProvider",),
 )
 
 
-def having(eps: Iterable[str], kind: str, at: Circumstances = NEWEST) -> Circumstances:
-    """Return the circumstances of a process that has these EPs, all of a kind; none of them if the kind is ``""``."""
+def having(eps: Iterable[str], kind: str, at: Process = NEWEST) -> Process:
+    """Return a process that has these EPs, all of a kind; none of them if the kind is ``""``."""
     return at._replace(kinds=dict.fromkeys(eps, kind) if kind else {})
 
 
 def permit(
-    at: Circumstances = NEWEST,
+    at: Process = NEWEST,
     kind: str = "built-in",
     attributes: dict | None = None,
     **requested: object,
 ) -> Permit:
     """Look up settings in the tables, which do not depend on the optional parts of a build."""
-    facts = having(requested.get("provider_options", ()), kind, at)
+    process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(optional_parts, "absence_for", return_value=("", None)):
-        return look_up.permit(of_call(requested, attributes or {}), facts)
+        return permit_of(of_call(requested, attributes or {}), process)
 
 
 def session_attributes(given: dict) -> dict:
-    return dict(permit(attributes=given).attributes)
+    return values_of(permit(attributes=given).attributes)
 
 
-def session_config(given: object, at: Circumstances = NEWEST) -> dict:
-    return dict(permit(at, session_config=given).session_config)
+def session_config(given: object, at: Process = NEWEST) -> dict:
+    return texts_of(permit(at, session_config=given).session_config)
 
 
-def run_config(given: object, at: Circumstances = NEWEST) -> dict:
-    return dict(permit(at, run_config=given).run_config)
+def run_config(given: object, at: Process = NEWEST, **attributes: object) -> dict:
+    return texts_of(permit(at, attributes=attributes, run_config=given).run_config)
 
 
 def run_attributes(given: dict) -> dict:
-    return look_up.attributes(RUN_ATTRIBUTES, given, NEWEST)[0]
+    settings = look_up.Allowlist(NEWEST).attributes(RUN_ATTRIBUTES, given)
+    return values_of(settings)
 
 
 def listed_values(kind: Kind) -> list[object]:
@@ -74,10 +76,10 @@ def listed_values(kind: Kind) -> list[object]:
         return [kind.value, int(kind.value), str(int(kind.value))]
     if isinstance(kind, Flag):
         return [True, False, 1, 0, "1", "0"]
-    if isinstance(kind, Integer) and type(kind.values) is not range:
+    if isinstance(kind, OneOf):
         return [*kind.values, *map(str, kind.values)]
     if isinstance(kind, (Choice, Member)):
-        return [*(kind.spelling if isinstance(kind, Choice) else kind.by_name)]
+        return [*(kind.names if isinstance(kind, Choice) else kind.by_name)]
     return []
 
 
@@ -85,6 +87,6 @@ def bounds(kind: Kind, highest: int) -> tuple[int, int] | None:
     """Return the least and the greatest integer that a kind accepts; ``highest`` if that depends on the machine."""
     if isinstance(kind, Threads):
         return kind.low, highest
-    if isinstance(kind, Integer) and type(kind.values) is range:
+    if isinstance(kind, Integer):
         return kind.values[0], kind.values[-1]
     return None

@@ -15,9 +15,9 @@ import onnxruntime.backend
 from helpers.execution_providers import CPU
 from helpers.models import two_nodes
 from onnxruntime.backend import backend, optional_parts, request
-from onnxruntime.backend.allowlist import look_up, threads
-from onnxruntime.backend.allowlist.conditions import Circumstances
-from onnxruntime.backend.allowlist.rules import Permit
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.session import opening, parts, presence, verification
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
@@ -69,7 +69,7 @@ def process_with(
 
 def permit(options: dict | None, device: str | None = None) -> Permit:
     asked = request.of_call({"provider_options": options}, device=device)
-    permitted = look_up.permit(asked, Circumstances.expected(())._replace(kinds=presence.kinds()))
+    permitted = permit_of(asked, Process.here(kinds=presence.kinds()))
     presence.check_available(permitted)
     return permitted
 

@@ -1,0 +1,187 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""The permitted settings of one session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from onnxruntime.backend import optional_parts
+from onnxruntime.backend.allowlist import conditions, threads, unknown_arguments
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
+from onnxruntime.backend.allowlist.look_up import check_part_of, refuse_while_model_configures
+from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts, Values, texts_of
+from onnxruntime.backend.errors import Place, refuse, reject, show, warn
+from onnxruntime.backend.keywords import ENVIRONMENT, LIBRARIES, PERMIT
+from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
+
+if TYPE_CHECKING:
+    from onnxruntime.backend.request import Request
+
+
+@dataclass(eq=False, repr=False)
+class Permit:
+    """The permitted settings of one session, by name. Only :mod:`allowlist.look_up` creates one."""
+
+    device: str  # ONNX's name of the requested device, or ""
+    explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
+    providers: dict[str, Settings]  # the options of each EP, in order
+    kinds: Texts = field(default_factory=dict)  # of the EPs of the process
+    attributes: Settings = field(default_factory=dict)
+    session_config: Settings = field(default_factory=dict)
+    run_config: Settings = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    # The keys of the session config entries that the backend adds with the text 0, each with a sentence about it.
+    stops_spinning: Texts = field(default_factory=dict)
+    # By keyword argument, each key that has no effect in this session, with a sentence about it.
+    without_effect: Mapping[str, Texts] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()  # those given while the settings were looked up
+
+    def configuration(self) -> dict[str, dict]:
+        """Return the settings as plain data, with which ``prepare`` creates the same permit."""
+        tables: dict[str, dict[str, Any]] = {
+            "session_config": texts_of(self.session_config),
+            "run_config": texts_of(self.run_config),
+            "session_options": _plain(self.attributes),
+            "free_dimension_overrides": dict(self.sizes),
+        }
+        configuration = {keyword: entries for keyword, entries in tables.items() if entries}
+        if self.explicit:
+            configuration["provider_options"] = {ep: _plain(settings) for ep, settings in self.providers.items()}
+        return configuration
+
+
+def permit_of(request: Request, process: Process) -> Permit:
+    """Look up all settings of a request: first all names and values, then all conditions.
+
+    If a call has several problems, the order of these steps decides which error it raises.
+    """
+    _refuse_keywords_of_environment(request.attributes)
+    allowlist = request.allowlist(process)
+    settings = request.settings
+    attributes = allowlist.attributes(SESSION_ATTRIBUTES, request.attributes, settings.get("session_options", NOTHING))
+    for keyword, values in settings.items():
+        if values:  # an empty mapping needs nothing
+            check_part_of(keyword)
+    sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
+    explicit = "provider_options" in settings
+    if explicit:
+        providers = allowlist.providers(settings["provider_options"])
+        _check_device(request, providers)
+    else:
+        providers = _available_providers(process)
+    entries = allowlist.entries("session_config", settings.get("session_config", NOTHING))
+    run_entries = allowlist.entries("run_config", settings.get("run_config", NOTHING))
+    refuse_while_model_configures(chain(settings, attributes))
+
+    values = values_of(attributes)
+    stops_spinning = _entries_that_stop_spinning(values, entries)
+    facts = SessionFacts(
+        process,
+        tuple(providers),
+        {ep: texts_of(options) for ep, options in providers.items()},
+        values,
+        {**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
+        sizes,
+    )
+    tables = {"session_options": attributes, "session_config": entries, "run_config": run_entries}
+    without_effect = conditions.check({**providers, **tables}, facts)
+    request.add_origin(without_effect)
+    warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
+    return Permit(
+        request.device,
+        explicit,
+        providers,
+        process.kinds,
+        attributes,
+        entries,
+        run_entries,
+        sizes,
+        stops_spinning,
+        without_effect,
+        warnings,
+    )
+
+
+def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[str, str]:
+    """Return the keys that keep idle threads of large pools from slowing down other sessions, each with a sentence."""
+    sentences = {}
+    for pool in conditions.pools_above_cpus(attributes):
+        key = f"session.{pool}.allow_spinning"
+        if key in entries:
+            continue
+        number = attributes[f"{pool}_num_threads"]
+        sentences[key] = (
+            f"The backend sends {key}=0, because idle threads slow down other sessions: {pool}_num_threads={number} "
+            f"exceeds the {len(threads.CPUS)} CPUs that this process can use"
+        )
+    return sentences
+
+
+def _refuse_keywords_of_environment(attributes: Values) -> None:
+    """Refuse keyword arguments that are parts of a configuration in the environment, and not of a call."""
+    only = f"only the environment variable {ENVIRONMENT} can specify"
+    for keyword in LIBRARIES:
+        if keyword in attributes:
+            refuse(Place(keyword), f'{only} libraries, as {{"{keyword}": [...]}}')
+    if PERMIT in attributes:
+        refuse(Place(PERMIT), f'{only} the settings of callers, as {{"{PERMIT}": {{...}}}}')
+
+
+def _available_providers(process: Process) -> dict[str, Settings]:
+    """Return the EPs for a caller who specifies none, without options. Warn about an EP whose condition is not met."""
+    providers = {}
+    facts = SessionFacts(process, process.providers)
+    for ep in process.providers:
+        absence, _ = optional_parts.absence_for(ep)
+        reason = conditions.why_not(ep, facts)
+        if absence:
+            warn(f"{ep} is left out: {absence}")
+        elif reason:
+            warn(f"{ep} is left out, because {reason}")
+        else:
+            providers[ep] = NOTHING
+    return providers
+
+
+def _check_device(request: Request, providers: Mapping[str, Settings]) -> None:
+    """Check that the requested device and the specified EPs do not contradict each other."""
+    if request.device not in CUDA_DEVICE:
+        return
+    place = Place("device")
+    index = request.device_index
+    device = show(request.device if index is None else f"{request.device}:{index}")
+    on_device = [ep for ep in providers if ep in ON_CUDA_DEVICE]
+    if not on_device:
+        reject(place, f"{device} contradicts provider_options, which contains no EP for this device")
+    if index is None:
+        return
+    for ep in on_device:
+        device_id = providers[ep]["device_id"]
+        if device_id.value != index:
+            reject(place, f"{device} contradicts {device_id.place}, which is {device_id.value}")
+
+
+def plain_copy(values: Mapping) -> dict:
+    """Return a copy that JSON can represent: a member of an enum becomes its name."""
+    copied = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            copied[name] = plain_copy(value)
+        else:
+            copied[name] = getattr(value, "name", value)
+    return copied
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    return {name: setting.value for name, setting in settings.items()}
+
+
+def _plain(settings: Settings) -> dict[str, bool | int | str]:
+    return {name: setting.plain for name, setting in settings.items()}
