@@ -80,9 +80,10 @@ def ending(endings: list[str]) -> list[str]:
     """Return the test files of these endings."""
     found = []
     for one in endings:
-        for file in TEST_FILES:
-            if file.endswith(f"_{one}.py"):
-                found.append(file)
+        files = [file for file in TEST_FILES if file.endswith(f"_{one}.py")]
+        if not files:
+            raise SystemExit(f"no test file ends with _{one}.py")
+        found += files
     return found
 
 
@@ -101,13 +102,12 @@ def all_tests(name: str, without: list[str]) -> list[str]:
         return own + ending(["option_drift"])
     first = ending(LISTED_TESTS["longest"])
     found = dict.fromkeys(first + own + TEST_FILES)
-    left_out = ending(without)
+    left_out = set()
     for table in ENVIRONMENTS.values():
-        left_out += ending(table.get("only", []))
-    for file in left_out:
-        if file not in own:
-            found.pop(file, None)
-    return list(found)
+        left_out.update(ending(table.get("only", [])))
+    left_out.difference_update(own)
+    left_out.update(ending(without))
+    return [file for file in found if file not in left_out]
 
 
 # --- Environments ---
