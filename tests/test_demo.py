@@ -64,7 +64,7 @@ class TestMagika(unittest.TestCase):
                 ".gitignore",
             )
         ]
-        paths += sorted((ROOT / "onnxruntime").rglob("*.py"))
+        paths += sorted((ROOT / "onnxruntime" / "python").rglob("*.py"))[::2]
         self.assertLessEqual({"python", "makefile", "markdown", "toml"}, self.assert_same_labels(paths))
 
     def test_labels_of_corner_cases(self):
