@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import shlex
 import unittest
 from unittest import mock
 
@@ -31,28 +33,15 @@ import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, run
 
-RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 
 
 class ReportTest(CommandTest):
     def test_the_result_and_its_page(self) -> None:
-        words = [
-            "--provider-option",
-            "cpu",
-            "--session-config",
-            f"{PREPACKING}=1",
-            "--device",
-            "CPU",
-        ]
-        words += [
-            "--run-config",
-            "memory.enable_memory_arena_shrinkage=cpu:0",
-            "--session-option",
-            "logid=x",
-        ]
+        words = f"--provider-option cpu --session-config {PREPACKING}=1 --device CPU --session-option logid=x --compare"
+        shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
         with process_with():
-            result = self.run_json(self.path, *words, "--compare")
+            result = self.run_json(self.path, "--run-config", shrinking, *words.split())
         (one,) = result["configurations"]
         latency = one.pop("latency_ms")
         self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
@@ -126,14 +115,7 @@ class ReportTest(CommandTest):
             "unconfirmed": {"A": {"a": "1", "b": "2"}},
             "extensions": ["f", "g"],
             "nodes": {"A": 0, "B": 0, CPU: 2, AZURE: 0},
-            "operators_on_cpu": {
-                "Conv": 20,
-                "com.microsoft:Gelu": 3,
-                "A": 1,
-                "B": 1,
-                "C": 1,
-                "D": 1,
-            },
+            "operators_on_cpu": {"Conv": 20, "com.microsoft:Gelu": 3} | dict.fromkeys("ABCD", 1),
             "outputs": matches + differs,
             "latency_ms": latency,
         }
@@ -173,9 +155,8 @@ class ReportTest(CommandTest):
             )
         failed = {"configuration": "second.json", "error": {"message": "e"}}
         unmeasured = one | {"latency_ms": None, "outputs": []}
-        fast, without_ratio = (
-            one | {"latency_ms": latency | {"ratio_to_first": ratio}, "outputs": matches} for ratio in (0.126, None)
-        )
+        fast = one | {"latency_ms": latency | {"ratio_to_first": 0.126}, "outputs": matches}
+        without_ratio = fast | {"latency_ms": latency | {"ratio_to_first": None}}
         result["configurations"] = [one, failed, unmeasured, fast, without_ratio]
         page = [
             *start,
@@ -249,119 +230,71 @@ class MistakeTest(CommandTest):
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
         np.savez(self.folder / "several", a=np.zeros(3))
         (self.folder / "several.npz").rename(self.folder / "several.npy")
-        named = self.put("named.onnx", two_nodes(("N", 3)))
-        for arguments, why in (
-            (["no-such.onnx"], "no-such.onnx"),
-            ([self.folder], "is a folder"),
-            ([self.put("text.onnx", "no model")], "text.onnx"),
-            ([self.put("empty.onnx", "")], "is empty"),
-            (
-                [
-                    self.put("contradictory.onnx", CONTRADICTORY),
-                    "--provider-option",
-                    "CPU",
-                    "--input",
-                    "x=[1]",
-                ],
-                "x",
-            ),
-            ([self.path, "--device", "CDUA"], "CDUA"),
-            ([self.path, "--repeat", "-1"], "--repeat -1"),
-            ([self.path, "--repeat", "1000001"], "--repeat 1000001"),
-            ([self.path, "--provider-option", "NoSuch"], "NoSuch"),
-            ([self.path, "--provider-option", f"{ABSENT}.enable_cann_graph=1"], ABSENT),
-            ([self.path, "--provider-option", "NvTensorRTRTX"], "use --plugin PACKAGE"),
-            (
-                [self.path, "--provider-option", "CPU.x"],
-                "value 'CPU.x'. Expected EP.OPTION=VALUE\n",
-            ),
-            (
-                [self.path, "--provider-option", "CPU.x=1"],
-                f"provider_options['{CPU}']['x']",
-            ),
-            (
-                [self.path, "--provider-option", ".x=1"],
-                "--provider-option: invalid value '.x=1'. Expected EP.",
-            ),
-            (
-                [self.path, "--session-config", "x"],
-                "--session-config: invalid value 'x'. Expected KEY=VALUE\n",
-            ),
-            (
-                [self.path, "--session-config", ""],
-                "--session-config: invalid value ''. Expected KEY=VALUE\n",
-            ),
-            (
-                [self.path, "--run-config", "=x"],
-                "--run-config: invalid value '=x'. Expected KEY=VALUE\n",
-            ),
-            (
-                [self.path, "--session-option", "x"],
-                "--session-option: invalid value 'x'. Expected NAME=VALUE\n",
-            ),
-            ([self.path, "--session-option", "x=1"], "session_options['x']"),
-            ([named, "--free-dimension", "M=1"], "'N'"),
-            (
-                [self.path, "--free-dimension", "x"],
-                "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n",
-            ),
-            ([self.path, "--session-config", f"{WRITES}={self.folder}/stats"], WRITES),
-            ([self.path, "--config", "{]"], "JSON"),
-            ([self.path, "--config", '{"x": {}}'], "'x'"),
-            (
-                [self.path, "--save", self.folder / "none" / "y.npz", "--repeat", "1"],
-                "y.npz",
-            ),
-            ([self.path, "--save", "y.npz", "--repeat", "0"], "--save requires outputs"),
-            ([self.path, "--html", self.folder / "none" / "y.html"], "y.html"),
-            ([self.path, "--rtol", "1e-2"], "--rtol has no effect without --compare"),
-            ([self.path, "--atol", "1e-5"], "--atol has no effect without --compare"),
-            ([self.path, "--shape", "Z=2x3", "--repeat", "0"], "'Z'"),
-            ([self.path, "--input", "X=no-such.npy", "--repeat", "0"], "no-such.npy"),
-            (
-                [
-                    self.put(
-                        "none.onnx",
-                        parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }"),
-                    ),
-                    "--input",
-                    "x.npy",
-                ],
-                "NAME",
-            ),
-            ([self.path, "--input", "no-such.npy"], "--input X: cannot read no-such.npy"),
-            (
-                [self.put("three.onnx", three_inputs()), "--input", "x.npy"],
-                "Expected NAME=VALUE\n",
-            ),
-            (
-                [self.path, "--input", "X"],
-                "--input: invalid value 'X'. Expected NAME=VALUE\n",
-            ),
-            ([self.path, "--input", f"X={'[' * 100_000}"], "--input X"),
-            (
-                [self.path, "--shape", "X"],
-                "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n",
-            ),
-            ([self.path, "--input", "Z=random"], "'Z'"),
-            ([self.path, "--input", "X=no-such.npy"], "no-such.npy"),
-            ([self.path, "--input", f"X={self.folder}/pickled.npy"], "pickled.npy"),
-            ([self.path, "--input", f"X={self.folder}/several.npy"], "several.npy"),
-            ([self.path, "--input", f"X={self.put('empty.npy', '')}"], "empty.npy"),
-            ([self.path, "--input", f"X={self.folder}/double.npy"], "X"),
-            ([self.path, "--input", 'X={"a": 1}'], "--input X"),
-            ([self.path, "--input", "X=[[1], [2, 3]]"], "--input X"),
-            ([self.path, "--input", "X=[1,2]"], "X"),
-            ([self.path, "--shape", "X=2x"], "'2x'"),
-            ([self.path, "--shape", "X=-2x3"], "'-2x3'"),
-            ([self.path, "--shape", "X=100000000000x3"], "'100000000000x3'"),
-            ([self.path, "--shape", "X=2x4"], "X"),
-            ([self.path, "--shape", "Z=2x3"], "'Z'"),
-            ([self.path, "--shape", "X=2x3", "--input", "X=[1]"], "--shape X"),
+        self.put("empty.npy", "")
+        for words, why in (
+            ("--device CDUA", "CDUA"),
+            ("--repeat -1", "--repeat -1"),
+            ("--repeat 1000001", "--repeat 1000001"),
+            ("--provider-option NoSuch", "NoSuch"),
+            (f"--provider-option {ABSENT}.enable_cann_graph=1", ABSENT),
+            ("--provider-option NvTensorRTRTX", "use --plugin PACKAGE"),
+            ("--provider-option CPU.x", "value 'CPU.x'. Expected EP.OPTION=VALUE\n"),
+            ("--provider-option CPU.x=1", f"provider_options['{CPU}']['x']"),
+            ("--provider-option .x=1", "--provider-option: invalid value '.x=1'. Expected EP."),
+            ("--session-config x", "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
+            ("--session-config ''", "--session-config: invalid value ''. Expected KEY=VALUE\n"),
+            ("--run-config =x", "--run-config: invalid value '=x'. Expected KEY=VALUE\n"),
+            ("--session-option x", "--session-option: invalid value 'x'. Expected NAME=VALUE\n"),
+            ("--session-option x=1", "session_options['x']"),
+            ("--free-dimension x", "--free-dimension: invalid value 'x'. Expected NAME=SIZE\n"),
+            (f"--session-config {WRITES}=stats", WRITES),
+            ("--config {]", "JSON"),
+            ("""--config '{"x": {}}'""", "'x'"),
+            ("--save none/y.npz --repeat 1", "y.npz"),
+            ("--save y.npz --repeat 0", "--save requires outputs"),
+            ("--html none/y.html", "y.html"),
+            ("--rtol 1e-2", "--rtol has no effect without --compare"),
+            ("--atol 1e-5", "--atol has no effect without --compare"),
+            ("--shape Z=2x3 --repeat 0", "'Z'"),
+            ("--input X=no-such.npy --repeat 0", "no-such.npy"),
+            ("--input no-such.npy", "--input X: cannot read no-such.npy"),
+            ("--input X", "--input: invalid value 'X'. Expected NAME=VALUE\n"),
+            (f"--input X={'[' * 100_000}", "--input X"),
+            ("--shape X", "--shape: invalid value 'X'. Expected NAME=1x3x224x224\n"),
+            ("--input Z=random", "'Z'"),
+            ("--input X=no-such.npy", "no-such.npy"),
+            ("--input X=pickled.npy", "pickled.npy"),
+            ("--input X=several.npy", "several.npy"),
+            ("--input X=empty.npy", "empty.npy"),
+            ("--input X=double.npy", "X"),
+            ("""--input 'X={"a": 1}'""", "--input X"),
+            ("--input 'X=[[1], [2, 3]]'", "--input X"),
+            ("--input X=[1,2]", "X"),
+            ("--shape X=2x", "'2x'"),
+            ("--shape X=-2x3", "'-2x3'"),
+            ("--shape X=100000000000x3", "'100000000000x3'"),
+            ("--shape X=2x4", "X"),
+            ("--shape Z=2x3", "'Z'"),
+            ("--shape X=2x3 --input X=[1]", "--shape X"),
         ):
-            with self.subTest([str(argument) for argument in arguments]):
-                self.assertIn(why, self.mistake("run", *arguments))
+            with self.subTest(words[:80]), contextlib.chdir(self.folder):
+                self.assertIn(why, self.mistake("run", self.path, *shlex.split(words)))
         self.assertFalse((self.folder / "stats").exists())
+
+    def test_mistakes_with_other_models(self) -> None:
+        constant = parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }")
+        for path, words, why in (
+            ("no-such.onnx", "", "no-such.onnx"),
+            (self.folder, "", "is a folder"),
+            (self.put("text.onnx", "no model"), "", "text.onnx"),
+            (self.put("empty.onnx", ""), "", "is empty"),
+            (self.put("contradictory.onnx", CONTRADICTORY), "--provider-option CPU --input x=[1]", "x"),
+            (self.put("named.onnx", two_nodes(("N", 3))), "--free-dimension M=1", "'N'"),
+            (self.put("none.onnx", constant), "--input x.npy", "NAME"),
+            (self.put("three.onnx", three_inputs()), "--input x.npy", "Expected NAME=VALUE\n"),
+        ):
+            with self.subTest(path):
+                self.assertIn(why, self.mistake("run", path, *words.split()))
 
     def test_json_describes_the_input_of_an_error(self) -> None:
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
@@ -370,8 +303,10 @@ class MistakeTest(CommandTest):
             ("[[1],[2,3]]", "a list of lists"),
         ):
             ran = Ran("run", self.path, "--input", f"X={value}", "--json")
-            found = json.loads(ran.out)
-            found = found["error"] if "error" in found else found["configurations"][0]["error"]
+            result = json.loads(ran.out)
+            if "error" not in result:
+                (result,) = result["configurations"]
+            found = result["error"]
             self.assertEqual((found["input"], ran.status), ("X", 1))
             self.assertIn("float32[2, 3]", found["expected"])
             self.assertTrue(found["got"].startswith(got), found)

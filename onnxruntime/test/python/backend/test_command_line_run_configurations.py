@@ -32,9 +32,6 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, run
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
-RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
-AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
-
 
 class ConfigurationTest(CommandTest):
     def test_session_options_and_sizes(self) -> None:
@@ -47,13 +44,8 @@ class ConfigurationTest(CommandTest):
             self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"],
             [4, 3],
         )
-        parallel = [
-            "--session-option",
-            "execution_mode=ORT_PARALLEL",
-            "--provider-option",
-            "CPU",
-        ]
-        found = self.run_one(path, "--free-dimension", "N=2", *parallel)
+        parallel = "--session-option execution_mode=ORT_PARALLEL --provider-option CPU"
+        found = self.run_one(path, "--free-dimension", "N=2", *parallel.split())
         self.assertEqual(found["outputs"][0]["shape"], [2, 3])
         self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
@@ -103,31 +95,24 @@ class ConfigurationTest(CommandTest):
 
     def test_options_of_eps_add_to_those_of_config(self) -> None:
         cuda, openvino = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
-        words = [
+        config = json.dumps({"provider_options": {cuda: {"use_tf32": 0}}})
+        words = ["run", self.path, "--config", config]
+        for option in (
             "CUDA.device_id=1",
             "cuda.a=True",
             "CUDA.b=FALSE",
             "CUDA.c=d=e",
             "CUDA.f=",
             "CUDA.arena.max_mem=1.5",
-        ]
-        words += [
             "CPU",
             f"{openvino}.AUTO.x=1",
             f"{openvino}.AUTO",
             "OpenVINO.AUTO=1",
             "No.such.x=1",
-        ]
+        ):
+            words.append(f"--provider-option={option}")
         with mock.patch.object(run.backend, "prepare", side_effect=RuntimeError) as prepare:
-            Ran(
-                *(
-                    "run",
-                    self.path,
-                    "--config",
-                    json.dumps({"provider_options": {cuda: {"use_tf32": 0}}}),
-                ),
-                *(f"--provider-option={word}" for word in words),
-            )
+            Ran(*words)
         expected = {
             cuda: {
                 "use_tf32": 0,
@@ -147,22 +132,24 @@ class ConfigurationTest(CommandTest):
 
     def run_configs(self, *configs: dict) -> list[dict]:
         """Execute ``run`` with configurations of which one fails, and return their parts of the result."""
-        words = [word for config in configs for word in ("--config", json.dumps(config))]
+        words = [f"--config={json.dumps(config)}" for config in configs]
         ran = Ran("run", self.path, *words, "--compare", "--repeat", "1", "--json")
         self.assertEqual((ran.status, ran.err), (1, ""))
         return json.loads(ran.out)["configurations"]
 
     def test_several_configurations(self) -> None:
-        refused, absent = (
-            {"session_config": {WRITES: "x"}},
-            {"provider_options": {ABSENT: {}}},
-        )
+        refused = {"session_config": {WRITES: "x"}}
+        absent = {"provider_options": {ABSENT: {}}}
         first, second, *failed = self.run_configs({}, {"session_config": {SPINNING: 0}}, refused, absent)
         self.assertEqual((first["error"], second["error"]), (None, None))
         self.assertGreater(second["latency_ms"]["ratio_to_first"], 0)
-        for errors in (failed, self.run_configs(refused, absent)):
-            found = [tuple(map(one["error"].get, ("keyword", "provider", "value"))) for one in errors]
-            self.assertEqual(found, [("session_config", "", "x"), ("provider_options", ABSENT, {})])
+        for of_write, of_absent in (failed, self.run_configs(refused, absent)):
+            for one, keyword, provider, value in (
+                (of_write, "session_config", "", "x"),
+                (of_absent, "provider_options", ABSENT, {}),
+            ):
+                error = one["error"]
+                self.assertEqual((error["keyword"], error["provider"], error["value"]), (keyword, provider, value))
 
     def test_a_configuration_whose_runs_fail(self) -> None:
         right = OnnxRuntimeBackendRep.run
@@ -184,7 +171,8 @@ class ConfigurationTest(CommandTest):
             ({"extensions": ["nope_pkg"]}, {}),
         ):
             found = self.run_configs(*configs)
-            self.assertEqual([bool(one["error"]) for one in found], [*map(bool, configs)])
+            for config, one in zip(configs, found, strict=True):
+                self.assertEqual(bool(one["error"]), bool(config))
             self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
     def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
