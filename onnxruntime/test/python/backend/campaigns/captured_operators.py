@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper, load_model
+from onnx import ModelProto, NodeProto, TensorProto, helper, load_model
 
 import onnxruntime
 from campaigns.captured_variants import Variant, node_tests, variants
@@ -46,12 +46,19 @@ from onnxruntime.capi import onnxruntime_pybind11_state
 
 EP = provider_names.WEBGPU
 LEVELS = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL)
-_NAMES = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
 COPIES = ("ScatterND", "ScatterElements", "LSTM", "GRU")
 # The errors of ORT for a variant that it does not capture or run.
-ORT_ERRORS = (RuntimeError, *(getattr(onnxruntime_pybind11_state, name) for name in _NAMES))
+ORT_ERRORS = (
+    RuntimeError,
+    onnxruntime_pybind11_state.Fail,
+    onnxruntime_pybind11_state.InvalidArgument,
+    onnxruntime_pybind11_state.InvalidGraph,
+    onnxruntime_pybind11_state.NotImplemented,
+    onnxruntime_pybind11_state.RuntimeException,
+)
 # The content of a buffer before a replay: it shows an output that is not written, even if its value is the same.
 _POISON = 77
+_GRAPH_ID = 5
 _BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -67,15 +74,13 @@ class Seen(NamedTuple):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def open_session(made: ModelProto, level: GraphOptimizationLevel, attributes: dict | None = None):
+def open_session(made: ModelProto, level: GraphOptimizationLevel) -> tuple[InferenceSession, ModelProto]:
     """Create a session that captures, without the backend; return it and its final graph."""
     options = SessionOptions()
     options.graph_optimization_level = level
     options.log_severity_level = 4
-    for name, value in (attributes or {}).items():
-        setattr(options, name, value)
-    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
-    options.add_provider_for_devices([device], {"enableGraphCapture": "1"})
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP]
+    options.add_provider_for_devices(devices[:1], {"enableGraphCapture": "1"})
     with eligibility.written(options) as path:
         session = InferenceSession(
             made.SerializeToString(),
@@ -103,36 +108,44 @@ def bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(_BITS[array.dtype.itemsize]).reshape(array.shape)
 
 
-def replay(
-    session: InferenceSession,
-    final: ModelProto,
-    sets: list[dict[str, np.ndarray]],
-    graph_id: int = 5,
-) -> Seen:
+def _is_same(have: np.ndarray, want: np.ndarray) -> bool:
+    return have.shape == want.shape and np.array_equal(bits(have), bits(want))
+
+
+def _poison(array: np.ndarray) -> np.ndarray:
+    return np.full(array.shape, _POISON, array.dtype)
+
+
+def replay(session: InferenceSession, final: ModelProto, sets: list[dict[str, np.ndarray]]) -> Seen:
     """Capture with the first set of inputs, and replay with the others."""
     names = [value.name for value in session.get_outputs()]
     on_cpu = [memory.name == "Cpu" for memory in session.get_output_memory_infos()]
     right = [session.run(names, feeds, _run_options(-1)) for feeds in sets]
     binding = session.io_binding()
-    buffers = {name: on_device(session, array) for name, array in sets[0].items()}
-    for name, buffer in buffers.items():
-        binding.bind_ortvalue_input(name, buffer)
+    buffers: dict[str, OrtValue] = {}
+    for name, array in sets[0].items():
+        buffers[name] = on_device(session, array)
+        binding.bind_ortvalue_input(name, buffers[name])
     targets = []
     for name, want in zip(names, right[0], strict=True):
-        targets.append(on_device(session, np.full(want.shape, _POISON, want.dtype)))
-        binding.bind_ortvalue_output(name, targets[-1])
-    stale, moved = set(), False
+        target = on_device(session, _poison(want))
+        targets.append(target)
+        binding.bind_ortvalue_output(name, target)
+    stale: set[str] = set()
+    moved = False
     for i, (feeds, wants) in enumerate(zip(sets, right, strict=True)):
         for name, buffer in buffers.items():
             buffer.update_inplace(np.ascontiguousarray(feeds[name]))
         for target, want, stays in zip(targets, wants, on_cpu, strict=True):
             if i and not stays:  # an output computed on the CPU, from shapes alone, is right if it stays
-                target.update_inplace(np.full(want.shape, _POISON, want.dtype))
-        session.run_with_iobinding(binding, _run_options(graph_id))
-        for name, have, want, first in zip(names, binding.copy_outputs_to_cpu(), wants, right[0], strict=True):
-            if have.shape != want.shape or not np.array_equal(bits(have), bits(want)):
+                target.update_inplace(_poison(want))
+        session.run_with_iobinding(binding, _run_options(_GRAPH_ID))
+        outputs = binding.copy_outputs_to_cpu()
+        for name, have, want, first in zip(names, outputs, wants, right[0], strict=True):
+            if not _is_same(have, want):
                 stale.add(name)
-            moved |= want.shape == first.shape and not np.array_equal(bits(want), bits(first))
+            if want.shape == first.shape and not _is_same(want, first):
+                moved = True
     operators = {(node.domain, node.op_type) for node in final.graph.node}
     return Seen(sorted(stale), moved, eligibility._unknown(final), operators)
 
@@ -146,12 +159,14 @@ def data_sets(feeds: dict[str, np.ndarray], count: int = 4) -> list[dict[str, np
             return np.asarray(rng.standard_normal(array.shape) * 2, array.dtype)
         if array.dtype.kind == "b":
             return np.asarray(rng.random(array.shape) < 0.5)
-        return np.asarray(rng.choice(array.ravel(), array.shape) if array.size else array, array.dtype)
+        if not array.size:
+            return array
+        return np.asarray(rng.choice(array.ravel(), array.shape), array.dtype)
 
-    return [
-        feeds,
-        *({name: other(array) for name, array in feeds.items()} for _ in range(count - 1)),
-    ]
+    found = [feeds]
+    while len(found) < count:
+        found.append({name: other(array) for name, array in feeds.items()})
+    return found
 
 
 # --- where an operator stands -----------------------------------------------------------------------------------------
@@ -165,16 +180,23 @@ def placed(variant: Variant, *, shared: bool) -> ModelProto | None:
     made.CopyFrom(variant.model)
     graph = made.graph
     constants = {tensor.name for tensor in graph.initializer}
-    before, after, also, renamed = [], [], [], {}
+    before: list[NodeProto] = []
+    after: list[NodeProto] = []
+    also = []
+    renamed: dict[str, str] = {}
     for values, nodes in ((graph.input, before), (graph.output, after)):
         for value in values:
-            around = _AROUND.get(value.type.tensor_type.elem_type)
+            kind = value.type.tensor_type.elem_type
+            around = _AROUND.get(kind)
             if around is None or value.name in constants:
                 continue
-            inner = renamed[value.name] = f"{value.name}_inner"
-            ends = [value.name, inner] if nodes is before else [inner, value.name]
-            nodes.append(helper.make_node(around, ends[:1], ends[1:]))
-            also.append(helper.make_tensor_value_info(inner, value.type.tensor_type.elem_type, None))
+            inner = f"{value.name}_inner"
+            renamed[value.name] = inner
+            if nodes is before:
+                nodes.append(helper.make_node(around, [value.name], [inner]))
+            else:
+                nodes.append(helper.make_node(around, [inner], [value.name]))
+            also.append(helper.make_tensor_value_info(inner, kind, None))
     if not renamed:
         return None
     if shared:
@@ -184,18 +206,17 @@ def placed(variant: Variant, *, shared: bool) -> ModelProto | None:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [renamed.get(name, name) for name in node.output]
     del graph.node[:]
-    graph.node.extend([*before, *middle, *after])
+    graph.node.extend(before + middle + after)
     return made
 
 
 def captures(variant: Variant) -> Iterator[Seen]:
     """Capture a variant in every position, without and with the optimizers; skip graphs that ORT does not capture."""
     models = [variant.model, placed(variant, shared=False), placed(variant, shared=True)]
-    for made, level in itertools.product([made for made in models if made is not None], LEVELS):
+    for made, level in itertools.product(filter(None, models), LEVELS):
         try:
             session, final = open_session(made, level)
-            memories = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-            if any(memory.name == "Cpu" for _, memory in memories):
+            if any(memory.name == "Cpu" for memory in session.get_input_memory_infos()):
                 continue
             yield replay(session, final, data_sets(variant.feeds))
         except ORT_ERRORS:
@@ -220,45 +241,47 @@ def _child() -> None:
     for operator, name, made, feeds in pickle.load(sys.stdin.buffer):
         print(json.dumps({"begin": name}), flush=True)
         for seen in captures(Variant(operator, name, made, feeds)):
-            there = any(found == operator for _, found in seen.operators)
-            print(
-                json.dumps({**seen._replace(operators=there)._asdict(), "variant": name}),
-                flush=True,
-            )
+            found = seen._asdict()
+            found["variant"] = name
+            found["operators"] = operator in [found for _, found in seen.operators]
+            print(json.dumps(found), flush=True)
 
 
 def main(names: list[str]) -> int:
     tried = sorted({name for _, name in OPERATORS} | set(COPIES))
     print(f"onnxruntime {onnxruntime.__version__}")
     wrong = 0
-    everything = [*variants(), *node_tests()]  # ONNX takes ten seconds to make its tests
+    everything = list(variants())
+    everything += node_tests()  # ONNX takes ten seconds to make its tests
     for operator in names or tried:
-        given = pickle.dumps([tuple(variant) for variant in everything if variant.operator == operator])
+        given = [tuple(variant) for variant in everything if variant.operator == operator]
         done = subprocess.run(
             [sys.executable, __file__, "--child"],
-            input=given,
+            input=pickle.dumps(given),
             stdout=subprocess.PIPE,
             check=False,
         )
+        lines = done.stdout.splitlines()
         counts: collections.Counter = collections.Counter()
-        for line in done.stdout.splitlines():
+        for line in lines:
             seen = json.loads(line)
             if "begin" in seen:
                 counts["variants"] += 1
                 continue
-            kind = "stale" if seen["stale"] else "right"
-            counts[kind] += 1
+            if not seen["stale"]:
+                counts["right"] += 1
+                counts["right, refused"] += bool(seen["problem"])
+            else:
+                counts["stale"] += 1
+                if not seen["problem"]:
+                    wrong += 1
+                    print(f"WRONG {operator} {seen['variant']}: {seen['stale']} permitted and stale")
             counts["elsewhere"] += not seen["operators"]
             counts["unmoved"] += not seen["moved"]
-            counts["right, refused"] += not seen["stale"] and bool(seen["problem"])
-            if seen["stale"] and not seen["problem"]:
-                wrong += 1
-                print(f"WRONG {operator} {seen['variant']}: {seen['stale']} permitted and stale")
-        died = f", died with {done.returncode} after {done.stdout.splitlines()[-1:]}" if done.returncode else ""
-        print(
-            f"{operator}: " + ", ".join(f"{count} {what}" for what, count in counts.items() if count) + died,
-            flush=True,
-        )
+        parts = [f"{count} {what}" for what, count in counts.items() if count]
+        if done.returncode:
+            parts.append(f"died with {done.returncode} after {lines[-1:]}")
+        print(f"{operator}: {', '.join(parts)}", flush=True)
     return int(bool(wrong))
 
 

@@ -37,7 +37,7 @@ class Variants:
         self._rng = np.random.default_rng(0)
         self.all: list[Variant] = []
 
-    def floats(self, *shape: int) -> np.ndarray:
+    def floats(self, shape: tuple[int, ...]) -> np.ndarray:
         return np.asarray(self._rng.standard_normal(shape), np.float32)
 
     def add(
@@ -57,22 +57,31 @@ class Variants:
         :param constants: an array for each further input.
         :param kinds: element types of the outputs, if not float.
         """
-        feeds, fixed, inputs = {}, {}, []
-        for i, given in enumerate((*shapes, *constants)):
-            inputs.append("" if given is None else f"A{i}")
-            if given is not None:
-                array = self.floats(*given) if isinstance(given, tuple) else np.asarray(given)
-                (feeds if i < len(shapes) else fixed)[f"A{i}"] = array
+        feeds: dict[str, np.ndarray] = {}
+        fixed: dict[str, np.ndarray] = {}
+        inputs = []
+        shown = []
+        for i, given in enumerate(shapes + constants):
+            if given is None:
+                inputs.append("")
+                continue
+            name = f"A{i}"
+            inputs.append(name)
+            array = np.asarray(given)
+            if isinstance(given, tuple):
+                array = self.floats(given)
+            if i < len(shapes):
+                feeds[name] = array
+                shown.append(str(array.shape))
+            else:
+                fixed[name] = array
+                if array.size < 9:
+                    shown.append(str(array.tolist()))
         names = [f"Y{i}" for i in range(outputs)]
         node = helper.make_node(operator, inputs, names, domain=domain, **attributes)
-        shown = [
-            *(array.shape for array in feeds.values()),
-            *(c.tolist() for c in fixed.values() if c.size < 9),
-        ]
-        shapes = {name: array.shape for name, array in feeds.items()}
         made = model(
             [node],
-            shapes,
+            {name: array.shape for name, array in feeds.items()},
             dict.fromkeys(names),
             fixed,
             opset=opset,
@@ -82,12 +91,19 @@ class Variants:
             value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
         for value, kind in zip(made.graph.output, kinds, strict=False):
             value.type.tensor_type.elem_type = kind
-        self.all.append(Variant(operator, " ".join(map(str, [*shown, attributes])), made, feeds))
+        shown.append(str(attributes))
+        self.all.append(Variant(operator, " ".join(shown), made, feeds))
+
+    def microsoft(self, operator: str, shapes: tuple, *constants, **attributes) -> None:
+        """Add a model of one node of Microsoft's domain."""
+        self.add(operator, shapes, *constants, domain=MICROSOFT, **attributes)
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
     """Return the shape of a text such as ``3x4``; ``-`` is a scalar."""
-    return () if text == "-" else tuple(map(int, text.split("x")))
+    if text == "-":
+        return ()
+    return tuple(map(int, text.split("x")))
 
 
 def rows(text: str) -> list[tuple[tuple[int, ...], ...]]:
@@ -107,6 +123,9 @@ _I64, _BOOL = TensorProto.INT64, TensorProto.BOOL
 
 
 def _ints(*values) -> np.ndarray:
+    """Return an array of integers, or of those of one sequence."""
+    if values and isinstance(values[0], tuple):
+        (values,) = values
     return np.array(values, np.int64)
 
 
@@ -114,24 +133,24 @@ def _elementwise(v: Variants) -> None:
     for operator, shape in itertools.product(_UNARY.split(), _SHAPES):
         v.add(operator, (shape,))
     for shape in _SHAPES:
-        v.add("Not", (v.floats(*shape) > 0,), kinds=(_BOOL,))
-    for bounds in ((np.float32(-1),), (np.float32(-1), np.float32(1))):
-        v.add("Clip", ((3, 4),), *map(np.asarray, bounds))
+        v.add("Not", (v.floats(shape) > 0,), kinds=(_BOOL,))
+    v.add("Clip", ((3, 4),), np.float32(-1))
+    v.add("Clip", ((3, 4),), np.float32(-1), np.float32(1))
     for operator, (a, b) in itertools.product(["Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min"], _PAIRS):
         v.add(operator, (a, b))
         v.add(operator, (a,), np.ones(b, np.float32))
         v.add(operator, (a,), np.zeros(b, np.float32))
     for operator, (a, b) in itertools.product(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"], _PAIRS):
-        v.add(operator, (np.round(v.floats(*a)), np.round(v.floats(*b))), kinds=(_BOOL,))
+        v.add(operator, (np.round(v.floats(a)), np.round(v.floats(b))), kinds=(_BOOL,))
     for a, b in _PAIRS:
-        v.add("And", (v.floats(*a) > 0, v.floats(*b) > 0), kinds=(_BOOL,))
-        v.add("Where", (v.floats(*a) > 0, a, b))
+        v.add("And", (v.floats(a) > 0, v.floats(b) > 0), kinds=(_BOOL,))
+        v.add("Where", (v.floats(a) > 0, a, b))
     for operator, count in itertools.product(("Max", "Min"), (1, 3, 5, 9)):
         v.add(operator, ((3, 4),) * count)
         v.add(operator, ((),) * count)
     types = {np.float32: 1, np.int32: 6, np.uint32: 12, np.int64: _I64, np.bool_: _BOOL}
     for source, kind, (shape,) in itertools.product(types, types.values(), rows("3x4, 1, -, 0x4")):
-        v.add("Cast", (np.asarray(v.floats(*shape) * 3, source),), kinds=(kind,), to=kind)
+        v.add("Cast", (np.asarray(v.floats(shape) * 3, source),), kinds=(kind,), to=kind)
 
 
 def _moving(v: Variants) -> None:
@@ -146,20 +165,18 @@ def _moving(v: Variants) -> None:
             ("1", ()),
         ),
     ):
-        v.add("Reshape", (sizes_of(shape),), _ints(*target), opset=opset)
+        v.add("Reshape", (sizes_of(shape),), _ints(target), opset=opset)
     for axis in (0, 1, 2):
         v.add("Flatten", ((2, 3),), axis=axis)
         v.add("Flatten", ((2, 1, 4),), axis=axis)
     for shape, axes in rows("1x3x1 0, 1x3x1 0x2, 1x1 0x1"):
-        v.add("Squeeze", (shape,), _ints(*axes))
+        v.add("Squeeze", (shape,), _ints(axes))
     for shape, axes in rows("3x4 0x2, - 0, 1 0"):
-        v.add("Unsqueeze", (shape,), _ints(*axes))
+        v.add("Unsqueeze", (shape,), _ints(axes))
     for (shape,), perm in itertools.product(rows("3x4, 1x4, 4x1, 1x1, 0x4, 64x48"), ((1, 0), (0, 1))):
         v.add("Transpose", (shape,), perm=perm)
-    four, perms = (
-        rows("2x3x4x5, 2x1x4x5, 2x3x1x1, 1x1x1x1, 130x5x3x3"),
-        rows("0x2x3x1, 0x3x1x2, 0x1x2x3, 3x2x1x0"),
-    )
+    four = rows("2x3x4x5, 2x1x4x5, 2x3x1x1, 1x1x1x1, 130x5x3x3")
+    perms = rows("0x2x3x1, 0x3x1x2, 0x1x2x3, 3x2x1x0")
     for (shape,), (perm,) in itertools.product(four, perms):
         v.add("Transpose", (shape,), perm=perm)
     v.add("Transpose", ((5,),), perm=(0,))
@@ -169,9 +186,9 @@ def _moving(v: Variants) -> None:
     for count in (1, 3, 9, 20):
         v.add("Concat", ((2, 4),) * count, axis=-1)
     for shape, target in rows("3x1 3x4, 3x4 3x4, 3x4 1x3x4, 1 1, - 4, 1x8 4x8"):
-        v.add("Expand", (shape,), _ints(*target))
+        v.add("Expand", (shape,), _ints(target))
     for shape, repeats in rows("3x4 2x1, 3x4 1x1, 1 1, 1 5, 1x2x3 2x2x2"):
-        v.add("Tile", (shape,), _ints(*repeats))
+        v.add("Tile", (shape,), _ints(repeats))
     for count in (1, 2, 5):
         v.add("Split", ((5, 4),), axis=0, outputs=count, num_outputs=count)
         v.add("Split", ((1, 5),), axis=1, outputs=count, num_outputs=count)
@@ -179,15 +196,18 @@ def _moving(v: Variants) -> None:
     v.add("Split", ((3, 4),), _ints(0, 4), axis=1, outputs=2)
     starts = "3x4 0 99 1 1, 3x4 1 3 1 1, 4x3 1 3 0 1, 3x4 -1 -99 1 -1, 3x8 0 8 1 2, 3x4 2 2 1 1, 1 0 1 0 1"
     for row in starts.split(","):
-        shape, *start_end_axis_step = row.split()
+        shape, start, end, axis, step = row.split()
         v.add(
             "Slice",
             (sizes_of(shape),),
-            *(_ints(int(number)) for number in start_end_axis_step),
+            _ints(int(start)),
+            _ints(int(end)),
+            _ints(int(axis)),
+            _ints(int(step)),
         )
     pads = (("3x4", (1, 0, 0, 2)), ("3x4", (0,) * 4), ("1", (0, 0)), ("1x2x3x4", (0,) * 8))
     for mode, (shape, amounts) in itertools.product(("constant", "reflect", "edge"), pads):
-        v.add("Pad", (sizes_of(shape),), _ints(*amounts), mode=mode)
+        v.add("Pad", (sizes_of(shape),), _ints(amounts), mode=mode)
     v.add("Pad", ((0, 4),), _ints(1, 0, 1, 0))
     for axis, indices in ((0, [0, 1, 2]), (1, [0, 1, 2, 3]), (0, 1), (0, [2, 0]), (0, [])):
         v.add("Gather", ((3, 4),), np.array(indices, np.int64), axis=axis)
@@ -221,7 +241,8 @@ def _moving(v: Variants) -> None:
         v.add("Einsum", shapes, equation=equation)
     for (shape,), mode in itertools.product(rows("1x1x3x4, 1x2x3x4, 3x4"), ("nearest", "linear", "cubic")):
         for coordinates, last in itertools.product(("half_pixel", "asymmetric", "align_corners"), (1, 2)):
-            scales = np.array([*[1] * (len(shape) - 1), last], np.float32)
+            scales = np.ones(len(shape), np.float32)
+            scales[-1] = last
             v.add(
                 "Resize",
                 (shape,),
@@ -230,7 +251,7 @@ def _moving(v: Variants) -> None:
                 mode=mode,
                 coordinate_transformation_mode=coordinates,
             )
-        v.add("Resize", (shape,), None, None, _ints(*shape), mode=mode)
+        v.add("Resize", (shape,), None, None, _ints(shape), mode=mode)
     indices = np.array([[0], [2]])
     v.add("ScatterND", ((3, 4), indices, (2, 4)))
     v.add("ScatterND", ((3, 4),), indices, np.zeros((2, 4), np.float32))
@@ -239,23 +260,12 @@ def _moving(v: Variants) -> None:
 
 def _reducing(v: Variants) -> None:
     reductions = rows("3x4 1, 3x4 0, 3x4 0x1, 3x1 1, 1x3x1x4 0x2, 1 0, 2x3000 1, 2x3x4 -2, 3x0 1")
-    for name in [
-        "Max",
-        "Min",
-        "Mean",
-        "Sum",
-        "Prod",
-        "L1",
-        "L2",
-        "LogSum",
-        "SumSquare",
-        "LogSumExp",
-    ]:
+    for name in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "LogSum", "SumSquare", "LogSumExp"):
         operator = f"Reduce{name}"
         for shape, axes in reductions:
             for keep in (0, 1):
-                v.add(operator, (shape,), _ints(*axes), keepdims=keep)
-                v.add(operator, (shape,), _ints(*axes), keepdims=keep, noop_with_empty_axes=1)
+                v.add(operator, (shape,), _ints(axes), keepdims=keep)
+                v.add(operator, (shape,), _ints(axes), keepdims=keep, noop_with_empty_axes=1)
             v.add(operator, (shape,), opset=11, axes=axes)
         for empty in (0, 1):
             v.add(operator, ((3, 4),), noop_with_empty_axes=empty)
@@ -272,7 +282,7 @@ def _reducing(v: Variants) -> None:
     for (shape,) in rows("2x3x8, 1x1, 3x1, 2x3x5"):
         last = shape[-1:]
         v.add("LayerNormalization", (shape, last, last))
-        v.add("LayerNormalization", (shape,), v.floats(*last))
+        v.add("LayerNormalization", (shape,), v.floats(last))
         v.add("LayerNormalization", (shape, last, last), outputs=3)
         v.add("RMSNormalization", (shape, last), opset=23)
         v.add("SimplifiedLayerNormalization", (shape, last), opset=17)
@@ -281,13 +291,14 @@ def _reducing(v: Variants) -> None:
         ("SkipSimplifiedLayerNormalization", 1),
     ):
         for skip, bias in itertools.product(((2, 3, 8), (1, 3, 8)), (0, 1)):
-            v.add(operator, ((2, 3, 8), skip, *((8,),) * (behind + bias)), domain=MICROSOFT)
+            vectors = ((8,),) * (behind + bias)
+            v.microsoft(operator, ((2, 3, 8), skip, *vectors))
     for (shape,) in rows("2x3x4, 1x3x5x5, 2x3x1x1, 1x1x1x1"):
         channels = shape[1:2]
         v.add("InstanceNormalization", (shape, channels, channels))
-        v.add("InstanceNormalization", (shape,), v.floats(*channels), v.floats(*channels))
-        four = [v.floats(*channels) for _ in range(3)]
-        v.add("BatchNormalization", (shape,), *four, np.abs(v.floats(*channels)) + 1)
+        v.add("InstanceNormalization", (shape,), v.floats(channels), v.floats(channels))
+        scale, bias, mean, variance = (v.floats(channels) for _ in range(4))
+        v.add("BatchNormalization", (shape,), scale, bias, mean, np.abs(variance) + 1)
     for (shape,) in rows("1x8x1, 1x8x2, 2x4x1"):
         v.add("DFT", (shape,), None, np.array(1), opset=20)
         v.add("DFT", (shape,), None, np.array(1), opset=20, onesided=int(shape[-1] == 1))
@@ -297,10 +308,10 @@ def _products(v: Variants) -> None:
     matrices = "3x4 4x5, 1x1 1x1, 1x4 4x1, 2x3x4 2x4x5, 2x3x4 4x5, 4 4x5, 3x4 4, 0x4 4x5, 32x64 64x32, "
     for a, b in rows(matrices + "1x4096 4096x8, 8x8192 8192x8, 2x1x3x4 3x4x8"):
         v.add("MatMul", (a, b))
-        v.add("MatMul", (a,), v.floats(*b))
+        v.add("MatMul", (a,), v.floats(b))
         if len(a) == len(b) == 2:
             v.add("Gemm", (a, b, b[1:]))
-            v.add("Gemm", (a,), v.floats(*b), v.floats(*b[1:]))
+            v.add("Gemm", (a,), v.floats(b), v.floats(b[1:]))
             v.add("Gemm", (a[::-1], b[::-1]), transA=1, transB=1, alpha=0.5)
             v.add("Gemm", (a, b, b[1:]), beta=0.0)
     for row, attributes in (
@@ -313,25 +324,20 @@ def _products(v: Variants) -> None:
         ("1x512x3x3 16x512x3x3", {"pads": [1, 1, 1, 1]}),
     ):
         for shape, weights in rows(row):
-            v.add("Conv", (shape,), v.floats(*weights), **attributes)
+            v.add("Conv", (shape,), v.floats(weights), **attributes)
             v.add("Conv", (shape, weights, weights[:1]), **attributes)
     for row, attributes in (
         ("1x3x4x4 3x4x3x3, 1x3x4x4 3x4x1x1", {}),
         ("1x4x4x4 4x1x2x2", {"group": 4, "strides": [2, 2]}),
     ):
         for shape, weights in rows(row):
-            v.add("ConvTranspose", (shape,), v.floats(*weights), **attributes)
+            v.add("ConvTranspose", (shape,), v.floats(weights), **attributes)
             v.add("ConvTranspose", (shape, weights), **attributes)
     for (shape,), kernel in itertools.product(rows("1x3x5x5, 2x4x4x4, 1x1x1x1"), (1, 2, 3)):
         for operator in ("MaxPool", "AveragePool"):
-            v.add(operator, (shape,), kernel_shape=[kernel] * 2, auto_pad="SAME_UPPER")
-            v.add(
-                operator,
-                (shape,),
-                kernel_shape=[kernel] * 2,
-                strides=[2, 2],
-                auto_pad="SAME_UPPER",
-            )
+            square = {"kernel_shape": [kernel, kernel], "auto_pad": "SAME_UPPER"}
+            v.add(operator, (shape,), **square)
+            v.add(operator, (shape,), strides=[2, 2], **square)
         for operator in ("GlobalAveragePool", "GlobalMaxPool"):
             v.add(operator, (shape,))
     blocks = rows("1x4x2x3 1, 1x4x2x3 2, 1x8x1x1 2")
@@ -341,40 +347,31 @@ def _products(v: Variants) -> None:
 
 def _attention(v: Variants) -> None:
     for operator, shape in itertools.product(("FastGelu", "Gelu", "QuickGelu"), ((3, 8), (1,), (2, 3, 4))):
-        v.add(operator, (shape,), domain=MICROSOFT)
+        v.microsoft(operator, (shape,))
     for shape in ((2, 3, 8), (1, 1, 1)):
-        v.add("BiasGelu", (shape, shape[-1:]), domain=MICROSOFT)
-        v.add("FastGelu", (shape, shape[-1:]), domain=MICROSOFT)
+        v.microsoft("BiasGelu", (shape, shape[-1:]))
+        v.microsoft("FastGelu", (shape, shape[-1:]))
     for length in (1, 4, 40):
         q, kv = (1, length, 16), (1, 6, 16)
         for outputs in (1, 3):
-            v.add(
-                "MultiHeadAttention",
-                (q, kv, kv),
-                domain=MICROSOFT,
-                num_heads=2,
-                outputs=outputs,
-            )
-        v.add("MultiHeadAttention", (q, kv, kv, (48,)), domain=MICROSOFT, num_heads=2)
-        v.add(
-            "MultiHeadAttention",
-            (q, kv, kv, None, None, (1, 2, length, 6)),
-            domain=MICROSOFT,
-            num_heads=2,
-        )
-        v.add("MultiHeadAttention", (q, kv, kv), domain=MICROSOFT, num_heads=2, outputs=4)
-        v.add("Attention", (q, (16, 48), (48,)), domain=MICROSOFT, num_heads=2)
-        v.add("Attention", (q,), v.floats(16, 48), v.floats(48), domain=MICROSOFT, num_heads=2)
-    cos, sin, places = v.floats(16, 4), v.floats(16, 4), np.arange(6).reshape(1, 6)
-    v.add("RotaryEmbedding", ((1, 6, 16), places), cos, sin, domain=MICROSOFT, num_heads=2)
-    v.add("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin, domain=MICROSOFT)
-    v.add("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin, domain=MICROSOFT, interleaved=1)
-    v.add("RotaryEmbedding", ((1, 2, 6, 8), _ints(0)), cos, sin, domain=MICROSOFT)
+            v.microsoft("MultiHeadAttention", (q, kv, kv), num_heads=2, outputs=outputs)
+        v.microsoft("MultiHeadAttention", (q, kv, kv, (48,)), num_heads=2)
+        bias = (1, 2, length, 6)
+        v.microsoft("MultiHeadAttention", (q, kv, kv, None, None, bias), num_heads=2)
+        v.microsoft("MultiHeadAttention", (q, kv, kv), num_heads=2, outputs=4)
+        v.microsoft("Attention", (q, (16, 48), (48,)), num_heads=2)
+        v.microsoft("Attention", (q,), v.floats((16, 48)), v.floats((48,)), num_heads=2)
+    cos, sin, places = v.floats((16, 4)), v.floats((16, 4)), np.arange(6).reshape(1, 6)
+    v.microsoft("RotaryEmbedding", ((1, 6, 16), places), cos, sin, num_heads=2)
+    v.microsoft("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin)
+    v.microsoft("RotaryEmbedding", ((1, 2, 6, 8), places), cos, sin, interleaved=1)
+    v.microsoft("RotaryEmbedding", ((1, 2, 6, 8), _ints(0)), cos, sin)
     v.add("RotaryEmbedding", ((1, 2, 6, 8),), cos, sin, places, opset=23)
     for operator, gates, outputs in (("LSTM", 4, 3), ("GRU", 3, 2)):
-        weights = v.floats(1, gates * 5, 4), v.floats(1, gates * 5, 5)
+        of_input = v.floats((1, gates * 5, 4))
+        of_state = v.floats((1, gates * 5, 5))
         for steps in (2, 4):
-            v.add(operator, ((steps, 2, 4),), *weights, outputs=outputs, hidden_size=5)
+            v.add(operator, ((steps, 2, 4),), of_input, of_state, outputs=outputs, hidden_size=5)
 
 
 def variants() -> list[Variant]:
@@ -395,12 +392,13 @@ def node_tests() -> Iterator[Variant]:
         expanded = test.name.endswith("_expanded")
         if test.model is None or expanded or not test.data_sets or len(test.model.graph.node) != 1:
             continue
-        values, names = (
-            test.data_sets[0][0],
-            [value.name for value in test.model.graph.input],
-        )
-        if len(values) == len(names) and all(
-            isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in values
-        ):
+        inputs = test.model.graph.input
+        values = test.data_sets[0][0]
+        if len(values) == len(inputs) and all(map(_is_numeric, values)):
             operator = test.model.graph.node[0].op_type
-            yield Variant(operator, test.name, test.model, dict(zip(names, values, strict=True)))
+            feeds = {node.name: value for node, value in zip(inputs, values, strict=True)}
+            yield Variant(operator, test.name, test.model, feeds)
+
+
+def _is_numeric(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"

@@ -46,25 +46,39 @@ def run_code(
     :param env: the environment; by default the environment of this process.
     """
     command = [sys.executable, "-c", code, *arguments]
-    env = dict(os.environ if env is None else env)
+    environment = dict(os.environ)
+    if env is not None:
+        environment = dict(env)
     if sys.platform != "linux":
-        ran = subprocess.run(command, input=input, capture_output=True, cwd=cwd, env=env, check=False)
+        ran = subprocess.run(command, input=input, capture_output=True, cwd=cwd, env=environment, check=False)
         status, out, err = ran.returncode, ran.stdout, ran.stderr
     else:
-        with contextlib.ExitStack() as stack:
-            request, stdin, *outputs = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(4))
-            request.write(json.dumps([code, arguments, str(cwd), env]).encode())
-            stdin.write(input)
-            for file in (request, stdin):
-                file.seek(0)
-            with _ALONE:
-                server = _server()
-                socket.send_fds(server, [b"."], [file.fileno() for file in (request, stdin, *outputs)])
-                status = int(server.recv(16))
-            for file in outputs:
-                file.seek(0)
-            out, err = (file.read() for file in outputs)
-    return subprocess.CompletedProcess(command, status, *(text.decode(errors="replace") for text in (out, err)))
+        request = json.dumps([code, arguments, str(cwd), environment])
+        status, out, err = _run_in_fork(request.encode(), input)
+    return subprocess.CompletedProcess(
+        command,
+        status,
+        out.decode(errors="replace"),
+        err.decode(errors="replace"),
+    )
+
+
+def _run_in_fork(request: bytes, stdin: bytes) -> tuple[int, bytes, bytes]:
+    with contextlib.ExitStack() as stack:
+        files = []
+        for content in (request, stdin, b"", b""):
+            file = stack.enter_context(tempfile.TemporaryFile())
+            file.write(content)
+            file.seek(0)
+            files.append(file)
+        with _ALONE:
+            server = _server()
+            socket.send_fds(server, [b"."], [file.fileno() for file in files])
+            status = int(server.recv(16))
+        _, _, out, err = files
+        out.seek(0)
+        err.seek(0)
+        return status, out.read(), err.read()
 
 
 @functools.cache
@@ -73,11 +87,7 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         # A fork does not have the threads that OpenBLAS and ORT's telemetry start during the import.
-        environment = {
-            **os.environ,
-            "OPENBLAS_NUM_THREADS": "1",
-            "ORT_DISABLE_TELEMETRY": "1",
-        }
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
         process = subprocess.Popen(
             [sys.executable, __file__],
             stdin=theirs,
@@ -95,8 +105,12 @@ def _next_program() -> str:
     connection = socket.socket(fileno=os.dup(0))
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = [folder for folder in sys.path[1:] if folder not in known]
-    while files := socket.recv_fds(connection, 1, 4)[1]:
-        if child := os.fork():
+    while True:
+        _, files, _, _ = socket.recv_fds(connection, 1, 4)
+        if not files:
+            os._exit(0)
+        child = os.fork()
+        if child:
             for file in files:
                 os.close(file)
             _, status = os.waitpid(child, 0)
@@ -112,13 +126,10 @@ def _next_program() -> str:
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["-c", *arguments]
-        sys.path[:] = [
-            "",
-            *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)),
-            *path,
-        ]
+        sys.path[:] = [""]
+        sys.path += filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+        sys.path += path
         return code
-    os._exit(0)
 
 
 if __name__ == "__main__":

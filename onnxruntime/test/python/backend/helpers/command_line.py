@@ -39,10 +39,11 @@ class Ran:
     """The output and the exit status of a command, executed in this process."""
 
     def __init__(self, *arguments: object) -> None:
-        streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
         with (
-            contextlib.redirect_stdout(streams[0]),
-            contextlib.redirect_stderr(streams[1]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
             warnings.catch_warnings(),
             # A command's process is its own.
             mock.patch.dict(os.environ),
@@ -53,7 +54,12 @@ class Ran:
             except SystemExit as left:
                 self.status = left.code
         onnxruntime.set_default_logger_severity(2)
-        self.out, self.err = (bytes(stream.buffer.getbuffer()).decode() for stream in streams if not stream.flush())
+        self.out = self._text(out)
+        self.err = self._text(err)
+
+    def _text(self, stream: io.TextIOWrapper) -> str:
+        stream.flush()
+        return bytes(stream.buffer.getbuffer()).decode()
 
 
 _ALONE = threading.Lock()  # `info` and `inspect` start several children at a time
@@ -61,8 +67,8 @@ _ALONE = threading.Lock()  # `info` and `inspect` start several children at a ti
 
 def execute_here(arguments: list[str], plugins: list[str], *, configured: bool = False) -> tuple[dict, str]:
     """Replace ``info.in_child``: execute the command in this process, because a new process takes half a second."""
-    words = [word for plugin in plugins for word in ("--plugin", plugin)]
-    chosen = main._parser().parse_args([*arguments, *words])
+    words = [f"--plugin={plugin}" for plugin in plugins]
+    chosen = main._parser().parse_args(arguments + words)
     with _ALONE, mock.patch.dict(os.environ), warnings.catch_warnings(action="ignore"):
         if not configured:
             os.environ.pop(VARIABLE, None)
@@ -87,8 +93,8 @@ class CommandTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
-        without = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        cls.enterClassContext(mock.patch.dict(os.environ, without | {"COLUMNS": "80"}, clear=True))
+        cls.enterClassContext(mock.patch.dict(os.environ, {"COLUMNS": "80"}))
+        os.environ.pop(VARIABLE, None)
         cls.path = cls.folder / "two_nodes.onnx"
         cls.path.write_bytes(two_nodes().SerializeToString())
 
@@ -96,14 +102,19 @@ class CommandTest(unittest.TestCase):
         path = self.folder / name
         if isinstance(content, onnx.ModelProto):
             content = content.SerializeToString()
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if isinstance(content, str):
+            content = content.encode()
+        path.write_bytes(content)
         return path
 
     def show(self, *arguments: object, warns: str = "") -> str:
         """Execute a command that succeeds, check the layout of its output, and return the output."""
         ran = Ran(*arguments)
         self.assertEqual(ran.status, 0, ran.err)
-        self.assertRegex(ran.err, f"^warning: .*{warns}.*\n$" if warns else "^$")
+        if warns:
+            self.assertRegex(ran.err, f"^warning: .*{warns}.*\n$")
+        else:
+            self.assertEqual(ran.err, "")
         if "--json" not in arguments and "schema" not in arguments:
             self.check_lines(ran.out, 80)
         return ran.out

@@ -43,17 +43,16 @@ def model(
 
     The shape ``None`` of an output leaves the shape open. The nodes may use the domains ``extra_domains`` at version 1.
     """
-    graph = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in (initializers or {}).items()],
-    )
-    imports = [
-        helper.make_opsetid("", opset),
-        *(helper.make_opsetid(domain, 1) for domain in extra_domains),
+    floats = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
+        for values in (inputs, outputs)
     ]
+    graph = helper.make_graph(nodes, "test", floats[0], floats[1])
+    for name, array in (initializers or {}).items():
+        graph.initializer.append(numpy_helper.from_array(array, name))
+    imports = [helper.make_opsetid("", opset)]
+    for domain in extra_domains:
+        imports.append(helper.make_opsetid(domain, 1))
     return helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
 
 
@@ -62,15 +61,19 @@ def parsed(text: str, *domains: str, **initializers: np.ndarray) -> ModelProto:
 
     The nodes may use these domains at version 1. The text can contain initializers, too.
     """
-    imports = "".join(f', "{domain}": 1' for domain in domains)
-    made = parser.parse_model(f'<ir_version: {IR_VERSION}, opset_import: ["": {OPSET}{imports}]> test {text}')
-    made.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in initializers.items())
+    imports = f'"": {OPSET}'
+    for domain in domains:
+        imports += f', "{domain}": 1'
+    made = parser.parse_model(f"<ir_version: {IR_VERSION}, opset_import: [{imports}]> test {text}")
+    for name, array in initializers.items():
+        made.graph.initializer.append(numpy_helper.from_array(array, name))
     return made
 
 
 def on_cpu(made: ModelProto | str):
     """Prepare a model, or that of a text, on the CPU EP. It need not declare shapes. The caller imports the backend."""
-    made = parsed(made, "ai.onnx.ml") if isinstance(made, str) else made
+    if isinstance(made, str):
+        made = parsed(made, "ai.onnx.ml")
     return onnxruntime.backend.prepare(made.SerializeToString(), provider_options={})
 
 
@@ -110,7 +113,9 @@ def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str
         [helper.make_value_info(name, of) for name, of in takes.items()],
         [helper.make_value_info("Y", gives)],
     )
-    opsets = [helper.make_opsetid("", OPSET)] + ([helper.make_opsetid(domain, 1)] if domain else [])
+    opsets = [helper.make_opsetid("", OPSET)]
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 1))
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
 
 
