@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import optional_parts
@@ -33,9 +33,6 @@ from onnxruntime.backend.errors import (
     reject_value,
     show,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
 _LONGEST_NAME = 100  # of an attribute
@@ -73,7 +70,6 @@ class Allowlist:
         return self.settings(BY_KEYWORD[keyword], Place(keyword), requested)
 
     def sizes(self, overrides: Values) -> dict[str, int]:
-        """Return the size of each free dimension override."""
         table = dict.fromkeys(overrides, FREE_DIMENSION)
         settings = self.settings(table, Place("free_dimension_overrides"), overrides)
         return {name: setting.value for name, setting in settings.items()}

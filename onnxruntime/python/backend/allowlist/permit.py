@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Permit:
-    """The permitted settings of one session, by name. Only :mod:`allowlist.look_up` creates one."""
+    """The permitted settings of one session, by name. Only :func:`permit_of` creates one."""
 
     device: str  # ONNX's name of the requested device, or ""
     explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
@@ -70,10 +70,12 @@ def permit_of(request: Request, process: Process) -> Permit:
         if values:  # an empty mapping needs nothing
             check_part_of(keyword)
     sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
+    tables: dict[str, Settings] = {}  # whose conditions matter
     explicit = "provider_options" in settings
     if explicit:
         providers = allowlist.providers(settings["provider_options"])
         _check_device(request, providers)
+        tables.update(providers)
     else:
         providers = _available_providers(process)
     entries = allowlist.entries("session_config", settings.get("session_config", NOTHING))
@@ -90,8 +92,8 @@ def permit_of(request: Request, process: Process) -> Permit:
         {**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
         sizes,
     )
-    tables = {"session_options": attributes, "session_config": entries, "run_config": run_entries}
-    without_effect = conditions.check({**providers, **tables}, facts)
+    tables |= {"session_options": attributes, "session_config": entries, "run_config": run_entries}
+    without_effect = conditions.check(tables, facts)
     request.add_origin(without_effect)
     warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return Permit(

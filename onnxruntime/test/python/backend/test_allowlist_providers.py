@@ -151,6 +151,14 @@ class TableTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, f"{option}'.*with the value True"):
                 texts(name, {option: True}, kind)
 
+    def test_an_option_with_a_condition_is_refused_and_does_not_only_warn(self) -> None:
+        """Reports list settings without effect by keyword argument, and not by EP."""
+        for name, kinds in PROVIDERS.items():
+            for table in kinds.values():
+                for option, rule in table.items():
+                    for need in rule.needs:
+                        self.assertFalse(need.only_warns, f"{option} of {name}")
+
     def test_what_ort_does_not_report(self) -> None:
         silent = {(name, kind) for name, kind, _, rule in rules() if kind == "plugin"}
         silent |= {(OPENVINO, "built-in"), (WEBGPU, "built-in")}
