@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from . import optional_parts
 from .backend import is_compatible, prepare, run, supports_device
-from .errors import InputError, NotPermittedError, RunCancelledError, WrongTypeError
+from .errors import NotPermittedError, WrongTypeError
+from .runs.errors import InputError, RunCancelledError
 
 __version__ = "1.1"
 

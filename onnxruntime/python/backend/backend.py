@@ -27,8 +27,8 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
 from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
-from onnxruntime.backend.session import failures, model_file, opening, presence, state, verification
-from onnxruntime.backend.session.verification import Applied
+from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, state, verification
+from onnxruntime.backend.session.reports import Applied
 
 
 class OnnxRuntimeBackend(Backend):
@@ -65,7 +65,7 @@ class OnnxRuntimeBackend(Backend):
         """
         reason = ""
         if cls.allowReleasedOpsetsOnly:
-            reason = failures.unreleased(model)
+            reason = opsets.unreleased(model)
         return not reason, reason
 
     @classmethod
@@ -79,6 +79,7 @@ class OnnxRuntimeBackend(Backend):
         :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another name from
             :func:`onnxruntime.get_device`.
         """
+        presence.register_plugins_for(device)
         return presence.supports_device(device, get_device())
 
     @classmethod
@@ -212,7 +213,7 @@ def _prepare_proto(
             # As the stock backend, which skips models of domains that are not ONNX's.
             if not backend.allowReleasedOpsetsOnly:
                 raise
-            reason = failures.missing_operator(error)
+            reason = opsets.missing_operator(error)
             if not reason:
                 raise
     from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
@@ -242,8 +243,8 @@ def _prepare_source(
         session, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-    applied = verification.read_back(session, permit, libraries)
-    state.of(session).applied = applied
+    verification.check(session, permit)
+    state.of(session).applied = reports.of(session, permit, libraries)
     rep = backend.prepare(session, device, **attributes)
     _log(rep, time.perf_counter() - started)
     return rep

@@ -19,9 +19,9 @@ from onnxruntime.backend import optional_parts
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.session import parts, state, verification
+from onnxruntime.backend.session import nodes, parts, state
+from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
 from onnxruntime.backend.session.routes import NOT_READY, Runs, is_ort
-from onnxruntime.backend.session.verification import NOTHING_APPLIED, Applied
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 
@@ -106,12 +106,12 @@ class OnnxRuntimeBackendRep(BackendRep):
         return {key: settings.options.get_run_config_entry(key) for key in settings.entries}
 
     @property
-    def node_assignment(self) -> verification.NodeAssignment | None:
+    def node_assignment(self) -> nodes.NodeAssignment | None:
         """For each EP, the number of its nodes. ``None`` if ORT has no record, as usual if no EP was specified.
 
         Its text is a sentence, such as ``3 of 412 nodes on CUDAExecutionProvider, 409 on CPUExecutionProvider``.
         """
-        return verification.node_assignment(self.session)
+        return nodes.node_assignment(self.session)
 
     @property
     def why_serial(self) -> str:
@@ -176,13 +176,13 @@ class OnnxRuntimeBackendRep(BackendRep):
             model = f"graph {session.get_modelmeta().graph_name!a}"
         text = f"{name} of {model}"
 
-        nodes = None
+        assignment = None
         if "provider_options" in self._applied.configuration:
-            nodes = self.node_assignment
-        if nodes is None:
+            assignment = self.node_assignment
+        if assignment is None:
             text += f" on {', '.join(session.get_providers())}"
         else:
-            text += f": {nodes}"
+            text += f": {assignment}"
         for report in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed"):
             values = getattr(self, report)
             if values:

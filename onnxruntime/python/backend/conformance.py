@@ -22,7 +22,7 @@ import onnxruntime
 from onnxruntime.backend import __version__, optional_parts
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.session import opening, routes, verification
+from onnxruntime.backend.session import nodes, opening, routes
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
@@ -80,9 +80,9 @@ def pytest_runtest_teardown(item) -> None:
 def _described(rep: OnnxRuntimeBackendRep) -> dict:
     applied = rep._applied  # some properties of a prepared model choose how it runs, which is too early
     operators = {}
-    recorded = verification.recorded_nodes(rep.session)
-    for ep, nodes in recorded.items():
-        operators[ep] = Counter(map(_operator, nodes))
+    recorded = nodes.recorded_nodes(rep.session)
+    for ep, of_ep in recorded.items():
+        operators[ep] = Counter(map(_operator, of_ep))
     return {
         "providers": list(rep.providers),
         "operators": operators,

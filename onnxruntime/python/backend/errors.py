@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""All exception classes, and the wording of refusals and warnings."""
+"""The errors about settings, and the wording of refusals and warnings."""
 
 from __future__ import annotations
 
@@ -13,30 +13,23 @@ from functools import cache, wraps
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
-from onnxruntime.capi import onnxruntime_pybind11_state
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
-#: The classes of ORT's errors. They derive from ``Exception`` alone.
-ORT_ERRORS: tuple[type[Exception], ...] = tuple(
-    kind for kind in vars(onnxruntime_pybind11_state).values() if isinstance(kind, type) and issubclass(kind, Exception)
-)
-# The errors of ORT's Python API, which raises its own and these two.
-API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
-class _DetailedError(Exception):
+class DetailedError(Exception):
     """An exception with attributes. ``BaseException.__new__`` stores the positional arguments."""
 
     def __init__(self, *arguments: object, **attributes: object) -> None:
         vars(self).update(attributes)
 
 
-class NotPermittedError(_DetailedError, RuntimeError):
+class NotPermittedError(DetailedError, RuntimeError):
     """Raised if the caller specifies a setting that is not permitted, not valid, or not available.
 
     Other errors do not concern a setting of the call. A service can therefore return this error to its client.
@@ -51,21 +44,6 @@ class NotPermittedError(_DetailedError, RuntimeError):
 
 class WrongTypeError(NotPermittedError, TypeError):
     """A keyword argument of the wrong type, such as a list instead of a mapping."""
-
-
-class InputError(_DetailedError, RuntimeError):
-    """Raised if an input is missing, unknown, or has a wrong type, rank, shape or range.
-
-    It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
-    """
-
-    input: str | None = None  # the input's name, None if the error concerns no single input
-    expected: str = ""  # the declaration in the model
-    got: str = ""  # the value
-
-
-class RunCancelledError(_DetailedError, RuntimeError):
-    """Raised if a ``Cancellation`` stopped the run. The prepared model is unchanged."""
 
 
 @cache

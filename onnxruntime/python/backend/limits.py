@@ -25,7 +25,8 @@ from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
-from onnxruntime.backend.errors import Place, RunCancelledError, reject_type, reject_value
+from onnxruntime.backend.errors import Place, reject_type, reject_value
+from onnxruntime.backend.runs.errors import RunCancelledError
 
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
 

@@ -19,7 +19,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, Place, reworded
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import nodes
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 WITHOUT = "Prepare the model without graph capture"
@@ -138,9 +138,9 @@ def _reason(error: Exception, session: InferenceSession | None) -> str:
         return f"{reason}, because it contains If, Loop, or Scan"
     on_cpu: list | None = None
     if session is not None:
-        on_cpu = verification.recorded_nodes(session).get(CPU)
+        on_cpu = nodes.recorded_nodes(session).get(CPU)
     if not on_cpu:
         return f"{reason}, because not all nodes are on the EP"
-    operators = verification.count_operators(on_cpu)
-    most = ascii(verification.most_frequent(operators))[1:-1]
+    operators = nodes.count_operators(on_cpu)
+    most = ascii(nodes.most_frequent(operators))[1:-1]
     return f"{reason}, because nodes are on the CPU EP ({most})"

@@ -26,7 +26,7 @@ from onnxruntime.backend.command_line.run_proposal import Proposal
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.session import presence
-from onnxruntime.backend.session.verification import most_frequent
+from onnxruntime.backend.session.nodes import most_frequent
 
 _COLUMN = 10  # of values, after their labels
 

@@ -24,11 +24,12 @@ from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.command_line import output
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
-from onnxruntime.backend.errors import InputError, warn
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import of_environment
+from onnxruntime.backend.runs.errors import InputError
 
 PROGRAM = "python -m onnxruntime.backend"
 # The modules of the commands. Each can be deleted.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from onnxruntime.backend.command_line import inputs
 from onnxruntime.backend.command_line.output import Page
-from onnxruntime.backend.session.verification import most_frequent
+from onnxruntime.backend.session.nodes import most_frequent
 
 _COLUMN = 18  # of values, after their labels
 FIGURES = ("p50", "p90", "p99")

@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
-from onnxruntime.backend.session import presence, verification
+from onnxruntime.backend.session import nodes, presence
 
 WARM_UP = 3  # runs
 _Result = TypeVar("_Result")
@@ -95,12 +95,12 @@ def of(one: Tried, first: Tried) -> dict:
 
 def operators_on_cpu(rep: OnnxRuntimeBackendRep) -> dict[str, int]:
     """Return the number of nodes of each operator on the CPU EP next to another EP, most frequent first."""
-    nodes = verification.recorded_nodes(rep.session)
-    on_cpu = nodes.pop(CPU, [])
+    recorded = nodes.recorded_nodes(rep.session)
+    on_cpu = recorded.pop(CPU, [])
     other_eps = rep.provider_options.keys() - {CPU}
-    if not other_eps and not any(nodes.values()):
+    if not other_eps and not any(recorded.values()):
         return {}
-    return verification.count_operators(on_cpu)
+    return nodes.count_operators(on_cpu)
 
 
 def _outputs(one: Tried) -> list[dict]:

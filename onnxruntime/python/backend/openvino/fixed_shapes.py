@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto
 import onnxruntime
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.session import failures, parts, presence
+from onnxruntime.backend.session import parts, presence, reports
 
 # The examined release of ORT with a built-in EP, and of the plugin EP. Both on the CPU only.
 _BUILT_IN = "1.24.1"
@@ -49,7 +49,7 @@ def why_serial(model: ModelProto, session: InferenceSession) -> str:
     assigned = session.get_provider_graph_assignment_info()
     if OF_OPENVINO.isdisjoint(part.ep_name for part in assigned):
         return ""
-    advice = failures.advice_on_shapes(session)
+    advice = reports.advice_on_shapes(session)
     if advice:
         return f"with free dimensions, a run uses memory of earlier runs. {advice}"
     if not is_whole(session):

@@ -23,10 +23,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.errors import ORT_ERRORS, Place, reject
+from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.errors import ORT_ERRORS
 
 # Errors that ORT raises outside of the EP: before the first node runs (``InferenceSession::ValidateInputsOutputs``), or
 # between two nodes (``ExecuteThePlan``).

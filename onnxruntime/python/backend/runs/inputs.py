@@ -17,9 +17,10 @@ from typing import Any
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import InputError, nearest, reworded, show, warn
+from onnxruntime.backend.errors import nearest, reworded, show, warn
 from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors, values
+from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message

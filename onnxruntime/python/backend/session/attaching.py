@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import Settings, Texts, texts_of
 from onnxruntime.backend.errors import Place, reject, reject_value
 from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
-from onnxruntime.backend.session import failures, presence
+from onnxruntime.backend.session import failures, missing_providers, presence
 
 # OpenVINO's plugin reads these options only inside load_config, in the section of the device that runs the model.
 _PROPERTIES = {
@@ -86,7 +86,7 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
         except Exception as error:
             if name not in plugins:
                 failures.reject_options(name, texts, error)
-            advice = failures.missing([name])
+            advice = missing_providers.advice([name])
             raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
     return None
 

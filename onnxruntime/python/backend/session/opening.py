@@ -17,7 +17,16 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import NotPermittedError, reworded
 from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import TENSORRT
-from onnxruntime.backend.session import attaching, failures, model_file, parts, presence, unwritten, verification
+from onnxruntime.backend.session import (
+    attaching,
+    failures,
+    missing_providers,
+    model_file,
+    parts,
+    presence,
+    reports,
+    unwritten,
+)
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
@@ -75,7 +84,7 @@ def _configure(
     for name, value in values_of(permit.attributes).items():
         setattr(options, name, value)
     entries = {_RELEASED_OPSETS: "1" if released_opsets else "0"}
-    if permit.explicit or verification.needs_of_operators(permit):
+    if permit.explicit or reports.needs_of_operators(permit):
         entries[RECORD_ASSIGNMENT] = "1"
     entries.update(dict.fromkeys(permit.stops_spinning, "0"))
     entries.update(texts_of(permit.session_config))
@@ -166,12 +175,12 @@ def _create_with_specified(
             raise
         for name, texts in providers or ():
             failures.reject_options(name, texts, error)
-        advice = f"{failures.missing(specified)} ORT error: {error}"
+        advice = f"{missing_providers.advice(specified)} ORT error: {error}"
         raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
     providers_of_session = session.get_providers()
     if [name for name in providers_of_session if name in specified] != specified:
         missing = [name for name in specified if name not in providers_of_session]
-        advice = failures.missing(missing)
+        advice = missing_providers.advice(missing)
         listed = ", ".join(providers_of_session)
         text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
         raise RuntimeError(f"{text}. {advice}")

@@ -34,7 +34,6 @@ _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
 def _excluded() -> list[str]:
-    """Return the EPs that the environment excludes."""
     text = os.environ.get(_EXCLUDE)
     if not text:
         return []
@@ -100,6 +99,14 @@ def register_plugins(names: Iterable[str]) -> None:
         plugins.register(names, FROM_ENVIRONMENT)
 
 
+def register_plugins_for(device: object) -> None:
+    """Register the plugin EPs of the environment if one of them can add this device."""
+    name, _ = split_device(device)
+    if name in CUDA_DEVICE:
+        with suppress(RuntimeError):  # prepare raises it
+            register_plugins(of_environment().settings.get("plugins", ()))
+
+
 def check_devices(specified: Iterable[str], present: Texts) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
     if not specified:
@@ -147,7 +154,7 @@ def check_available(permit: Permit) -> None:
 
 
 def supports_device(device: str, built_for: str) -> bool:
-    """Return whether this ORT was built for a device, or has a plugin EP for it.
+    """Return whether this ORT was built for a device, or has a registered plugin EP for it.
 
     As in ORT's own backend, a part of :func:`onnxruntime.get_device`, as in ``'CPU-OPENVINO_CPU'``, is a device, too.
     """
@@ -155,8 +162,6 @@ def supports_device(device: str, built_for: str) -> bool:
         return False
     name, index = split_device(device)
     if name in CUDA_DEVICE:
-        with suppress(RuntimeError):  # prepare raises it
-            register_plugins(of_environment().settings.get("plugins", ()))
         for ep in ON_CUDA_DEVICE:
             if len(plugin_devices(ep)) > (index or 0):
                 return True

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from onnxruntime import InferenceSession
 
 if TYPE_CHECKING:
-    from onnxruntime.backend.session.verification import Applied
+    from onnxruntime.backend.session.reports import Applied
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"

@@ -20,7 +20,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session.nodes import recorded_nodes
 
 _OPERATOR = "ReverseSequence"
 _MENDED = (1, 28)
@@ -32,7 +32,7 @@ def check(model: str | bytes, session: InferenceSession) -> None:
     release = Process.here().release
     if release >= _MENDED or not _contains(model, _OPERATOR.encode()):
         return
-    nodes = verification.recorded_nodes(session)
+    nodes = recorded_nodes(session)
     if any(nodes.values()):
         on_cpu = {node.op_type for node in nodes.get(CPU, ())}
         if _OPERATOR not in on_cpu:

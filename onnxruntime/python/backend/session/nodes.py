@@ -1,0 +1,69 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Reads ORT's record of a session's nodes: the EP and the operator of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from onnxruntime import InferenceSession
+
+_MOST_OPERATORS = 5
+
+
+class NodeAssignment(dict[str, int]):
+    """The number of nodes of each EP, in the order of the session. Its text is a sentence."""
+
+    def __repr__(self) -> str:
+        text = ", ".join(f"{count} on {name}" for name, count in self.items())
+        return text.replace(" on ", f" of {sum(self.values())} nodes on ", 1)
+
+
+def node_assignment(session: InferenceSession) -> NodeAssignment | None:
+    """Return the number of nodes that each EP of a session took, or ``None`` if ORT has no record.
+
+    ORT records nothing for a model in ORT format, for example.
+    """
+    nodes = recorded_nodes(session)
+    if any(nodes.values()):
+        return NodeAssignment((name, len(of_ep)) for name, of_ep in nodes.items())
+    return None
+
+
+def recorded_nodes(session: InferenceSession) -> dict[str, list]:
+    """Return the nodes of each EP, empty without a record. This takes time that grows with the model."""
+    try:
+        subgraphs = session.get_provider_graph_assignment_info()
+    except Exception:  # ORT raises its own Fail if the record is off
+        return {}
+    nodes: dict[str, list] = {}
+    for name in session.get_providers():
+        nodes[name] = []
+    for subgraph in subgraphs:
+        of_ep = nodes.setdefault(subgraph.ep_name, [])
+        of_ep.extend(subgraph.get_nodes())
+    return nodes
+
+
+def count_operators(nodes: Iterable) -> dict[str, int]:
+    """Return the number of nodes of each operator, most frequent first."""
+    operators: Counter[str] = Counter()
+    for node in nodes:
+        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
+        operators[name.removeprefix(":")] += 1
+    return dict(operators.most_common())
+
+
+def most_frequent(operators: Mapping[str, int]) -> str:
+    """Return the most frequent operators, which come first, with their numbers of nodes."""
+    texts = []
+    for name, count in operators.items():
+        texts.append(f"{name[:60]} {count}")
+    others = len(texts) - _MOST_OPERATORS
+    if others > 0:
+        plural = "s" if others > 1 else ""
+        texts[_MOST_OPERATORS:] = [f"and {others} other operator{plural}"]
+    return ", ".join(texts)

@@ -1,0 +1,206 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Reports the settings of a session as ORT has applied them, and warns about settings without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist.conditions import Need
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts
+from onnxruntime.backend.errors import Place, warn
+from onnxruntime.backend.provider_names import CPU, QNN
+from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.session import missing_providers
+from onnxruntime.backend.session.nodes import recorded_nodes
+
+
+class Applied(NamedTuple):
+    """The specified settings. The properties of a prepared model return copies of them."""
+
+    configuration: Mapping[str, Mapping] = NOTHING  # as specified, by keyword argument
+    provider_options: Mapping[str, Texts] = NOTHING  # as ORT reports them
+    session_options: Mapping = NOTHING  # as ORT reports them
+    unconfirmed: Mapping[str, Mapping] = NOTHING
+    warnings: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+
+    def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
+        """Replace the run config entries."""
+        configuration = dict(self.configuration)
+        configuration["run_config"] = entries
+        applied = self._replace(configuration=configuration)
+        return applied.and_without_effect("run_config", without_effect)
+
+    def and_without_effect(self, keyword: str, sentences: Texts) -> Applied:
+        """Add settings without effect, each with the warning about it."""
+        if not sentences:
+            return self
+        settings = dict(self.unconfirmed.get(keyword, NOTHING))
+        for name in sentences:
+            settings[name] = self.configuration[keyword][name]
+        unconfirmed = dict(self.unconfirmed)
+        unconfirmed[keyword] = settings
+        warnings = self.warnings + tuple(sentences.values())
+        return self._replace(unconfirmed=unconfirmed, warnings=warnings)
+
+
+NOTHING_APPLIED = Applied()
+
+
+def of(
+    session: InferenceSession,
+    permit: Permit,
+    extensions: tuple[str, ...] = (),
+) -> Applied:
+    """Return the settings of a session that agrees with its permit. Warn about the settings without effect."""
+    warnings = [*permit.stops_spinning.values()]
+    cause = missing_providers.why_on_cpu(session, permit)
+    if cause:
+        warnings.append(f"The session runs on the CPU, because {cause}")
+    warnings.extend(_without_nodes(session, permit))
+    applied = Applied(warnings=tuple(warnings), extensions=extensions)
+    configuration = permit.configuration()
+    if configuration:
+        applied = _with_settings(applied._replace(configuration=configuration), session, permit)
+    for text in applied.warnings:
+        warn(text)
+    if permit.warnings:  # which are given already
+        applied = applied._replace(warnings=permit.warnings + applied.warnings)
+    return applied
+
+
+def _with_settings(
+    applied: Applied,
+    session: InferenceSession,
+    permit: Permit,
+) -> Applied:
+    """Add the specified settings as ORT reports them."""
+    reported, unconfirmed = {}, {}
+    if permit.explicit:
+        options_by_ep = session.get_provider_options()
+        for name, settings in permit.providers.items():
+            reported[name], silent = _reported(settings, options_by_ep.get(name, NOTHING))
+            if silent:
+                unconfirmed[name] = silent
+    options = session.get_session_options()
+    attributes = {name: getattr(options, name) for name in permit.attributes}
+    applied = applied._replace(
+        provider_options=reported,
+        session_options=attributes,
+        unconfirmed=unconfirmed,
+    )
+    for keyword, sentences in (
+        ("session_options", _changed(attributes, permit)),
+        ("session_config", _without_operators(session, permit)),
+        *permit.without_effect.items(),
+    ):
+        applied = applied.and_without_effect(keyword, sentences)
+    return applied
+
+
+def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:
+    """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
+    reported, silent = {}, {}
+    for option, setting in settings.items():
+        # ORT repeats the text of a carrying option only, not the options inside it.
+        if setting.rule.reported and option in texts:
+            reported[option] = texts[option]
+        else:
+            silent[option] = setting.text
+    if "device_id" in texts:
+        reported.setdefault("device_id", texts["device_id"])
+    return reported, silent
+
+
+def _changed(attributes: Mapping, permit: Permit) -> Texts:
+    """Return a sentence about each attribute that ORT changed, for an EP that does not support the value."""
+    sentences = {}
+    for name, setting in permit.attributes.items():
+        if attributes[name] != setting.value and name not in permit.without_effect["session_options"]:
+            sentences[name] = f"{name} was set to {setting.value}, and the session has {attributes[name]}"
+    return sentences
+
+
+def needs_of_operators(permit: Permit) -> dict[str, Need]:
+    """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
+    without_effect = permit.without_effect.get("session_config", NOTHING)
+    needs = {}
+    for key, setting in permit.session_config.items():
+        if key in without_effect:
+            continue
+        for need in setting.rule.needs:
+            if need.operators and setting.text not in setting.rule.already_so:
+                needs[key] = need
+    return needs
+
+
+def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
+    """If ORT has a record of the operators, return a sentence about each key that no operator reads."""
+    needs = needs_of_operators(permit)
+    if not needs:
+        return {}
+    operators: set[str] = set()
+    for nodes in recorded_nodes(session).values():
+        operators.update(node.op_type for node in nodes)
+    sentences = {}
+    for key, need in needs.items():
+        if operators and operators.isdisjoint(need.operators):
+            sentences[key] = need.warning(Place("session_config", key=key))
+    return sentences
+
+
+def _without_nodes(session: InferenceSession, permit: Permit) -> list[str]:
+    """Return a warning for each specified EP without a node, which ORT permits silently."""
+    others = [name for name in permit.providers if name != CPU]
+    if not permit.explicit or not others:
+        return []
+    nodes = recorded_nodes(session)
+    if not nodes:
+        return []
+    # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
+    infos = session.get_input_memory_infos() + session.get_output_memory_infos()
+    memories = " ".join(info.name for info in infos).lower()
+    with_nodes = ", ".join(name for name, taken in nodes.items() if taken)
+    warnings = []
+    for name in others:
+        device = name.removesuffix("ExecutionProvider").lower()
+        if nodes.get(name) or device in memories:
+            continue
+        advice = _advice_on_operators(session, name)
+        if nodes.get(CPU) and CPU not in permit.providers:
+            advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
+        warnings.append(
+            f"No node of this model is assigned to {name}, which provider_options specifies. "
+            f"The model runs on {with_nodes or 'no EP'}. {advice}"
+        )
+    return warnings
+
+
+def _advice_on_operators(session: InferenceSession, ep: str) -> str:
+    if ep == QNN:
+        advice = advice_on_shapes(session)
+        if advice:
+            return f"It requires fixed shapes. {advice}"
+    return "Check that it supports the model's operators and types"
+
+
+def advice_on_shapes(session: InferenceSession) -> str:
+    """Return how to fix the free dimensions of the inputs, ``""`` if there are none."""
+    sizes = {}
+    for node in session.get_inputs():
+        for dimension in node.shape:
+            if type(dimension) is not int:
+                name = tensors.dimension_name(dimension)
+                sizes[name] = f"{name!a}: ..."
+    if "" in sizes:
+        return "Give the model fixed shapes. Some of its free dimensions have no name"
+    if sizes:
+        listed = ", ".join(sizes.values())
+        return f"Set free_dimension_overrides={{{listed}}}"
+    return ""
