@@ -152,7 +152,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         owned = state.of(session).owned if is_ort(session) else None
         del session
         if owned is not None:  # the session shares a device
-            owned.lock.release_ended()
+            owned.owner.release_ended()
 
     def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
         if not is_finalizing():

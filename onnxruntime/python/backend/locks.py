@@ -13,22 +13,11 @@ any thread fails and breaks the capture.
 
 On OpenVINO, each session has a separate lock for its runs (``openvino/run_order.py``).
 
-The backend takes these locks for its own calls. An application must take them for its own sessions, IO bindings and
-``OrtValue`` objects. Use ``rep.device_lock()`` of a prepared model.
+A signal handler or a finalizer can use sessions in the middle of a call of its thread. If both calls may be parallel to
+others, the inner call goes on. Otherwise, it raises a ``RuntimeError``, because it would wait for its own thread.
 
-A thread may wait for a lock only while it holds locks that are above it in this list:
-
-* ``SessionLock._alone`` of an OpenVINO session, then of a device: for a thread that is alone, or waits until it is.
-* ``SessionLock._running``: a thread that must be alone waits until no other thread is in a call.
-* ``Capture._turn`` of a session that captures graphs, for one replay after another.
-
-A signal handler or a finalizer can run between two steps of a call, and can use sessions itself. If both calls may be
-parallel to others, the call of this code goes on. Otherwise, it raises a ``RuntimeError``, because it would wait for
-its own thread. The release of a session never waits.
-
-An interrupt, a ``RecursionError`` or a ``MemoryError`` can end any step, except between an assignment and the ``try``
-statement that follows. Therefore, one C call takes a lock and records it (:func:`take`), inside the ``try`` statement
-that releases the lock. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
+No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases what the thread
+owns. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
 
 All of this relies on the global interpreter lock, which orders the steps of all threads (``optional_parts.py``).
 """
@@ -38,23 +27,26 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from operator import call
-from threading import Lock, RLock, get_ident
+from threading import RLock, get_ident
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.session import state
+from onnxruntime.backend.session.release import Owned, Owner
 
 _Result = TypeVar("_Result")
 _IN_A_CALL = (
     "A signal handler or a finalizer used a session in the middle of a call of the same thread, and one of both calls "
     "must be alone. Use the session after the interrupted call"
+)
+_OF_WORKER = (
+    "Another thread executes this run, and cannot do so while this thread is in a block of device_lock. Call rep.run "
+    "before or after the block"
 )
 _FORKED = (
     "This process was forked from a process with sessions on the same device, which a forked process cannot use. "
@@ -62,27 +54,28 @@ _FORKED = (
 )
 
 
-def take(lock: Lock | RLock, taken: list[bool], seconds: float = 0.05) -> bool:
-    """Take a lock and record it. The caller's ``finally`` block releases the lock if ``True in taken``."""
-    taken.extend(map(lock.acquire, (True,), (seconds,)))
-    return taken[-1]
-
-
 def call_holding(
-    lock: Lock | RLock,
+    lock: Any,
     options: RunOptions | None,
     function: Callable[..., _Result],
     *arguments: object,
 ) -> _Result:
-    """Call a function under a lock. The run options can end the wait."""
-    taken: list[bool] = []
+    """Call a function under an ``RLock``. The run options can end the wait."""
+    if lock._is_owned():  # as threading.Condition calls it
+        return function(*arguments)
     try:
-        while not take(lock, taken):
-            check_terminated(options)
+        _acquire(lock, options)
         return function(*arguments)
     finally:
-        if True in taken:
+        try:  # noqa: SIM105 - before suppress, Python can call a signal handler
             lock.release()
+        except RuntimeError:  # an error or an interrupt ended the wait
+            pass
+
+
+def _acquire(lock: Any, options: RunOptions | None) -> None:
+    while not lock.acquire(timeout=0.05):
+        check_terminated(options)
 
 
 def check_terminated(options: RunOptions | None) -> None:
@@ -101,25 +94,22 @@ def _clear_frames(error: BaseException) -> None:
             traceback.clear_frames(failed.__traceback__)
 
 
-class SessionLock:
+class SessionLock(Owner):
     """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
-    It also releases sessions. The last reference to a session can end in the garbage collector, where waiting for a
-    lock can hang. So the lock owns the inner session. The thread that is alone, now or next, releases it.
+    It owns the inner sessions of its device. The thread that is alone, now or next, releases those that have ended.
     """
 
     def __init__(self, side_by_side: bool) -> None:
+        super().__init__()
         self._side_by_side = side_by_side
-        self._alone: Any = RLock()  # its private methods are those that threading.Condition calls
+        self._alone: Any = RLock()
         # The thread that is alone or was alone last, changed under _alone only. 0 if another thread has run since.
         self._owner = 0
         # For each thread that is in a call, whether the call is alone.
         self._running: dict[int, bool] = {}
         #: The threads that execute the runs of others. They release no session, which changes CUDA's current device.
         self.workers: set[int] = set()
-        self._owned: dict[int, state.Owned] = {}
-        #: The sessions that have ended and are not released yet.
-        self.ended: deque[state.Owned] = deque()
         #: Whether a thread ever began to create a session on another device than 0. Threads begin on device 0.
         self.other_devices = False
         #: Why no session of this process can run any more; empty if they can.
@@ -172,71 +162,76 @@ class SessionLock:
     ) -> _Result:
         """Call a function while no other thread creates, runs or releases a session."""
         self._begin()
-        thread = get_ident()
-        taken: list[bool] = []
         try:
-            self._take_alone(options, taken)
-            self._running[thread] = True
-            try:
-                return function(*arguments)
-            except BaseException as error:
-                _clear_frames(error)
-                raise
-            finally:
-                del self._running[thread]
+            return call_holding(self._alone, options, self._call_alone, options, function, *arguments)
         finally:
-            if True in taken:
-                self._alone.release()
             self.release_ended()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Return a context in which no other thread creates, runs or releases a session.
 
-        An interrupt can end a step of Python between taking the lock and the block, or between the block and the
-        release. Then the lock is released when the program drops the traceback of the interrupt, and with it this
-        generator.
+        An interrupt between two steps of the ``with`` statement releases the lock when the program drops its traceback.
         """
-        self._begin(worker=False)
-        taken: list[bool] = []
+        self.check_idle()
+        is_nested = self._alone._is_owned()
         try:
-            self._take_alone(None, taken)
+            if not is_nested:
+                _acquire(self._alone, None)
+            self._wait_for_others(None)
             yield
         finally:
-            if True in taken:
-                self._alone.release()
+            try:  # as above
+                if not is_nested:
+                    self._alone.release()
+            except RuntimeError:  # an interrupt ended the wait
+                pass
             self.release_ended()
 
-    def wait_for_worker(self, wait: Callable, *arguments: object) -> None:
-        """Call a function that waits for a worker. The worker can take the lock, although this thread is alone."""
-        self._begin(worker=False)
-        held: list[object] = []
-        try:
-            if self._alone._is_owned():
-                held.extend(map(call, (self._alone._release_save,)))
-            wait(*arguments)
-        finally:
-            if held:
-                self._alone._acquire_restore(*held)  # no signal handler runs while this waits
-                self._wait_for_others(None)
+    def check_idle(self) -> None:
+        """Raise an error in the middle of a call of this thread, and in a worker."""
+        if get_ident() in self.workers:
+            raise RuntimeError(_IN_A_CALL)
+        self._begin()
+
+    def check_waits(self) -> None:
+        """Raise an error if this thread cannot wait for a worker, which can take the lock."""
+        self.check_idle()
+        if self._alone._is_owned():
+            raise RuntimeError(_OF_WORKER)
+
+    def own(self, session: InferenceSession) -> Owned:
+        """Release the inner session after the session has ended."""
+        return state.of(session).own(self, session)
 
     def calls(self) -> int:
         """Return how many threads are in a call."""
         return len(self._running)
 
-    def _begin(self, worker: bool = True) -> None:
-        """Check that a call that cannot be nested may begin, and whether this thread may be a worker."""
-        thread = get_ident()
-        if thread in self._running or (thread in self.workers and not worker):
+    def _begin(self) -> None:
+        """Check that a call that cannot be nested may begin."""
+        if get_ident() in self._running:
             raise RuntimeError(_IN_A_CALL)
         if self.failure:
             raise RuntimeError(self.failure)
         self.release_ended()
 
-    def _take_alone(self, options: RunOptions | None, taken: list[bool]) -> None:
-        while not take(self._alone, taken):
-            check_terminated(options)
+    def _call_alone(
+        self,
+        options: RunOptions | None,
+        function: Callable[..., _Result],
+        *arguments: object,
+    ) -> _Result:
+        thread = get_ident()
         self._wait_for_others(options)
+        self._running[thread] = True
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            _clear_frames(error)
+            raise
+        finally:
+            del self._running[thread]
 
     def _wait_for_others(self, options: RunOptions | None) -> None:
         self._owner = get_ident()
@@ -249,39 +244,22 @@ class SessionLock:
     def _forget_owner(self) -> None:
         self._owner = 0
 
-    def own(self, session: InferenceSession) -> state.Owned:
-        """Let this lock release the inner session after the session has ended."""
-        of_session = state.of(session)
-        of_session.let_go(session._sess)
-        if of_session.owned is None:
-            owned = state.Owned(session, self)
-            self._owned[id(owned)] = owned
-            of_session.owned = owned
-        return of_session.owned
-
     def release_ended(self) -> None:
         """Release the sessions that have ended. If a thread is alone, that thread does so later."""
         if not self.ended or self.failure or get_ident() in self.workers or self._alone._is_owned():
             return
-        taken: list[bool] = []
         try:
-            if not take(self._alone, taken, 0):
-                return
-            for _ in range(len(self.ended)):
-                # It stays first until it is released: after an interrupt, the next call continues.
-                owned = self.ended[0]
-                if owned.release():
-                    self._owned.pop(id(owned), None)
-                    self.ended.popleft()
-                else:
-                    self.ended.rotate(-1)
+            if self._alone.acquire(blocking=False):
+                self.release_each()
         finally:
-            if True in taken:
+            try:  # noqa: SIM105 - as above
                 self._alone.release()
+            except RuntimeError:  # a thread is alone
+                pass
 
     def after_fork(self) -> None:
         """Refuse calls in a forked process if its parent had sessions or calls on the device."""
-        if self._owned or self._running or self._owner:
+        if self.owns_sessions or self._running or self._owner:
             self.failure = _FORKED
 
 

@@ -23,8 +23,8 @@ that memory.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 from weakref import proxy
 
@@ -33,7 +33,9 @@ import numpy as np
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, eligibility, own_runs
-from onnxruntime.backend.capture.graph_keys import GRAPH_ID, ORDINARY, GraphIds, Threads
+from onnxruntime.backend.capture.graph import Graph, Outputs, with_id
+from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ORDINARY, GraphIds
+from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
@@ -43,8 +45,7 @@ from onnxruntime.backend.session.routes import no_fast_path
 _Value: TypeAlias = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
 _Entries = Mapping[str, str]
-_Outputs = list[np.ndarray]
-_FastRun = Callable[[Any, RunOptions], _Outputs | None]
+_FastRun = Callable[[Any, RunOptions], Outputs | None]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
@@ -53,29 +54,6 @@ def _shape(value: _Value) -> tuple[int, ...]:
     if isinstance(value, np.ndarray):
         return value.shape
     return tuple(value.shape())
-
-
-def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
-    if call.entries.get(GRAPH_ID) == graph_id:
-        return call
-    entries = {**call.entries, GRAPH_ID: graph_id}
-    return RunSettings(call.attributes, entries)
-
-
-class Graph:
-    """A captured graph. The lock of the session releases it. So it may not refer to the session."""
-
-    replay: _FastRun
-
-    def __init__(self, graph_id: str, session: InferenceSession) -> None:
-        # The inner session that captured the graph, which set_providers replaces.
-        self.inner = session._sess
-        #: Returns the options of a run of this graph, and keeps the last.
-        keep_last = lru_cache(maxsize=1)
-        self.options = keep_last(lambda call: _with_id(call, graph_id).options)
-        self.binding = session.io_binding()
-        self.inner_binding = self.binding._iobinding
-        self.inputs: list[tuple[str, OrtValue]] = []
 
 
 class Capture:
@@ -92,7 +70,7 @@ class Capture:
         ep = switched_on[0]
         self._session: InferenceSession = proxy(session)  # the session refers to this object
         self.inner = fast_path.inner_of(session)  # whose id is the key of this object
-        self._lock = lock
+        self.lock = lock
         self._on_webgpu = ep == WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
@@ -126,7 +104,7 @@ class Capture:
         self._begun: list[Graph] = lock.own(session).graphs
         # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
         # do not take this lock, which takes a tenth of their time.
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
         self._first_thread: int | None = None
         self._other_threads: set[int] = set()
 
@@ -148,9 +126,9 @@ class Capture:
         """Return the settings of a run that can be ended, or refuse the keyword argument ``limit`` for a replay."""
         if self._replays(call):
             reject(Place(limit), f"a replay cannot be ended: {self._way_out}")
-        return _with_id(call, ORDINARY)
+        return with_id(call, ORDINARY)
 
-    def run(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
+    def run(self, feeds: _Feeds, call: RunSettings) -> Outputs:
         """Return the outputs. The options of :meth:`limited` settings can end the run."""
         if not self._replays(call):
             # Alone: ORT may give the run memory into which graphs replay.
@@ -164,8 +142,8 @@ class Capture:
         key = (graph_id, *shapes)
         return self._threads.call(None, self._capture_or_replay, key, feeds, call)
 
-    def _ordinary_alone(self, _: object, feeds: _Feeds, call: RunSettings) -> _Outputs:
-        return self._lock.run_alone(call.options, self._ordinary, feeds, call)
+    def _ordinary_alone(self, _: object, feeds: _Feeds, call: RunSettings) -> Outputs:
+        return self.lock.run_alone(call.options, self._ordinary, feeds, call)
 
     def _capture_or_replay(
         self,
@@ -173,61 +151,21 @@ class Capture:
         key: tuple,
         feeds: _Feeds,
         call: RunSettings,
-    ) -> _Outputs:
+    ) -> Outputs:
         graph = graphs.get(key)
         if graph is None:
-            return self._lock.run_alone(None, self._capture, graphs, key, feeds, call)
+            return self.lock.run_alone(None, self._capture, graphs, key, feeds, call)
         in_turn = partial(locks.call_holding, self._turn, None, self._replay)
-        return self._lock.run_unnested(None, in_turn, graph, feeds, call)
+        return self.lock.run_unnested(None, in_turn, graph, feeds, call)
 
     def fast_path(self, prepared: RunSettings) -> _FastRun:
-        """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`.
-
-        It omits the checks of ``InferenceSession``, as long as ``run_with_iobinding`` is ORT's own method.
-        """
+        """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`."""
         # A subclass can override its methods.
         if self._session.__class__ is not InferenceSession or own_runs.is_replaced(self._session, "run_with_iobinding"):
             return no_fast_path
-        attributes = vars(self._session)
-        method = attributes.get("run_with_iobinding")
-        names = list(self._types)
-        graph_id = prepared.entries.get(GRAPH_ID)
-        prepared_options = prepared.options
-        of_thread = threading.local()
-        run_unnested = self._lock.run_unnested
+        return FastPath(self, self._session, list(self._types), prepared).run
 
-        def run(inputs: Any, options: RunOptions) -> _Outputs | None:
-            if (
-                options is not prepared_options
-                or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
-                or attributes.get("run_with_iobinding") is not method
-            ):
-                return None
-            kind = type(inputs)
-            if kind is not list and kind is not tuple:
-                if kind is not dict:
-                    inputs = (inputs,)
-                elif len(inputs) == len(names):
-                    inputs = [inputs.get(name) for name in names]
-                else:
-                    return None
-
-            last = getattr(of_thread, "last", None)
-            if last is not None:
-                graph, settings = last
-                outputs = run_unnested(None, graph.replay, inputs, settings)
-                if outputs is not None:
-                    return outputs
-            graph = self._graph_of(graph_id, inputs)
-            if graph is None:
-                return None
-            settings = graph.options(prepared)
-            of_thread.last = graph, settings
-            return run_unnested(None, graph.replay, inputs, settings)
-
-        return run
-
-    def _graph_of(self, graph_id: str | None, inputs: Sequence[object]) -> Graph | None:
+    def graph_of(self, graph_id: str | None, inputs: Sequence[object]) -> Graph | None:
         """Return the graph that the calling thread, and not the worker, can replay for these inputs."""
         graphs = self._threads.graphs_of_this()
         if graphs is None:
@@ -236,54 +174,18 @@ class Capture:
         shapes = [value.shape for value in inputs if type(value) is np.ndarray]
         return graphs.get((graph_id, *shapes))
 
-    def _replay_of(self, graph: Graph, arrays: Iterable[np.ndarray]) -> _FastRun:
-        """Return a function that replays a graph for arrays like these, and returns ``None`` for others.
-
-        Call it with :meth:`SessionLock.run_unnested`.
-        """
-        # Local names and indices: an attribute or a ``zip`` takes a hundredth of the time of a replay.
-        session = self._session
-        lock = self._lock
-        turn = self._turn
-        other_threads = self._other_threads
-        takes: list[tuple] = []
-        for (_, buffer), array in zip(graph.inputs, arrays, strict=True):
-            like = np.empty_like(array, order="C")
-            upload = buffer._ortvalue.update_inplace
-            takes.append((len(takes), like.dtype, like.shape, like.strides, upload))
-        count = len(takes)
-        kind = np.ndarray
-        inner = graph.inner
-        binding = graph.inner_binding
-        replay = inner.run_with_iobinding
-        copy = binding.copy_outputs_to_cpu
-
-        def upload_and_replay(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if session._sess is not inner or lock.other_devices:
-                return None
-            if len(inputs) != count:
-                return None
-            # Another thread that changes the shape of an array after this check gets wrong outputs of this run.
-            for index, dtype, shape, strides, upload in takes:
-                value = inputs[index]
-                # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
-                if (
-                    type(value) is not kind
-                    or value.dtype is not dtype
-                    or value.shape != shape
-                    or value.strides != strides
-                ):
-                    return None
-                upload(value)
-            replay(binding, options)
-            return copy()
-
-        def replay_in_turn(inputs: Sequence[object], options: RunOptions) -> _Outputs | None:
-            if other_threads:
-                return locks.call_holding(turn, None, upload_and_replay, inputs, options)
-            return upload_and_replay(inputs, options)
-
-        return replay_in_turn
+    def replay_arrays(
+        self,
+        graph: Graph,
+        options: RunOptions,
+        inputs: Sequence[object],
+    ) -> Outputs | None:
+        """Replay a graph, or return ``None`` if it cannot replay for these inputs. Call it under the lock."""
+        if self._session._sess is not graph.inner or self.lock.other_devices:
+            return None
+        if self._other_threads:
+            return locks.call_holding(self._turn, None, graph.replay, inputs, options)
+        return graph.replay(inputs, options)
 
     def _checked(self, feeds: _Feeds) -> _Feeds:
         """Return the feeds in the model's order. An upload compares sizes and copies bytes only."""
@@ -306,7 +208,7 @@ class Capture:
         graph: Graph,
         feeds: _Feeds,
         call: RunSettings,
-    ) -> _Outputs:
+    ) -> Outputs:
         """Run a graph. The first time, ORT captures it. The caller is alone or holds ``_turn``."""
         for name, buffer in graph.inputs:
             buffer.update_inplace(feeds[name])
@@ -314,8 +216,8 @@ class Capture:
         self._session.run_with_iobinding(graph.binding, options)
         return graph.inner_binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
 
-    def _ordinary(self, feeds: _Feeds, call: RunSettings) -> _Outputs:
-        options = _with_id(call, ORDINARY).options
+    def _ordinary(self, feeds: _Feeds, call: RunSettings) -> Outputs:
+        options = with_id(call, ORDINARY).options
         return self._session.run(self._output_names, feeds, options)
 
     def _capture(
@@ -324,7 +226,7 @@ class Capture:
         key: tuple,
         feeds: _Feeds,
         call: RunSettings,
-    ) -> _Outputs:
+    ) -> Outputs:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
@@ -362,7 +264,7 @@ class Capture:
             )
             raise RuntimeError(self._ids.refused[key])
 
-        graph.replay = self._replay_of(graph, other.values())
+        graph.accept(other.values())
         graphs[key] = graph
         self._ids.refused.pop(key, None)
         return outputs
@@ -393,11 +295,11 @@ class Capture:
             value = np.zeros(1, np.float32)
             OrtValue.ortvalue_from_numpy(value, "cuda", self._device_id)
         except Exception:  # ORT's own, of several classes
-            self._lock.failure = (
+            self.lock.failure = (
                 "no session of this process can use CUDA any more: a graph capture failed and ORT did not end it. "
                 "Restart the process, and prepare the model without graph capture"
             )
-            raise RuntimeError(self._lock.failure) from error
+            raise RuntimeError(self.lock.failure) from error
 
     def _buffer(self, name: str, array: np.ndarray) -> OrtValue:
         """Return a new buffer for an input or output of the shape and type of an array."""
@@ -408,3 +310,55 @@ class Capture:
         if name in self._on_cpu:
             return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cpu")
         return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cuda", self._device_id)
+
+
+class FastPath:
+    """Replays the graphs of a prepared model for numpy arrays, without the checks of ``InferenceSession``."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        session: InferenceSession,
+        names: list[str],
+        prepared: RunSettings,
+    ) -> None:
+        """Initialize it with the names of the inputs, and the settings of the prepared model."""
+        self._capture = capture
+        self._replay = capture.replay_arrays
+        self._under_lock = capture.lock.run_unnested
+        self._names = names
+        self._prepared = prepared
+        self._options = prepared.options
+        self._graph_id = prepared.entries.get(GRAPH_ID)
+        self._attributes = vars(session)
+        self._method = self._attributes.get("run_with_iobinding")
+        self._of_thread = threading.local()
+
+    def run(self, inputs: Any, options: RunOptions) -> Outputs | None:
+        """Return the outputs. Return ``None`` for :meth:`Capture.run`, such as if a program has replaced a method."""
+        if (
+            options is not self._options
+            or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
+            or self._attributes.get("run_with_iobinding") is not self._method
+        ):
+            return None
+        kind = type(inputs)
+        if kind is dict:
+            if len(inputs) != len(self._names):
+                return None
+            inputs = [inputs.get(name) for name in self._names]
+        elif kind is not list and kind is not tuple:
+            inputs = (inputs,)
+
+        last = getattr(self._of_thread, "last", None)
+        if last is not None:
+            graph, settings = last
+            outputs = self._under_lock(None, self._replay, graph, settings, inputs)
+            if outputs is not None:
+                return outputs
+        graph = self._capture.graph_of(self._graph_id, inputs)
+        if graph is None:
+            return None
+        settings = graph.options(self._prepared)
+        self._of_thread.last = graph, settings
+        return self._under_lock(None, self._replay, graph, settings, inputs)

@@ -16,7 +16,7 @@ from functools import partial
 from weakref import proxy, ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
-from onnxruntime.backend.capture.graph_keys import DEFAULT_ID, GRAPH_ID, ORDINARY
+from onnxruntime.backend.capture.graph_ids import DEFAULT_ID, GRAPH_ID, ORDINARY
 from onnxruntime.backend.session import parts
 
 _BINDING_METHOD = "run_with_iobinding"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import optional_parts
@@ -115,7 +116,7 @@ class Runs:
     inputs: ModelInputs
     settings: RunSettings  # the prepared ones, which those of a run override
     route: DirectRoute  # or an object of an optional part with the same methods
-    device_lock: state.Lock | None  # of an optional part, if the session shares its device with others
+    device_lock: Any  # of an optional part, if the session shares its device with others
     fast_run: _FastRun = no_fast_path
     # The permitted settings of earlier runs, by the environment variable and the arguments of the run.
     settings_cache: dict[tuple | None, RunSettings] = field(default_factory=dict)

@@ -6,14 +6,11 @@
 
 from __future__ import annotations
 
-import sys
-import weakref
-from collections import deque
 from collections.abc import Callable, Container
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend.session.release import Owned, Owner
 
 if TYPE_CHECKING:
     from onnxruntime.backend.session.reports import Applied
@@ -21,57 +18,6 @@ if TYPE_CHECKING:
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
 _Kept = TypeVar("_Kept")
-
-
-class Lock(Protocol):
-    """The lock of a device, which releases the sessions on it."""
-
-    ended: deque[Owned]
-
-    def release_ended(self) -> None:
-        """Release the sessions that have ended."""
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Return a context in which no other thread uses the device."""
-
-
-class Owned(weakref.ref):
-    """A weak reference to a session, with the objects that its lock releases after the session has ended.
-
-    The lock keeps it. So none of these objects may refer to the session, which would never end.
-    """
-
-    __slots__ = ("graphs", "inner", "lock")
-    graphs: list
-    inner: list
-    lock: Lock
-
-    def __new__(cls, session: InferenceSession, lock: Lock) -> Self:
-        # The callback is a C function: no interrupt can prevent it, or is lost in it.
-        owned = super().__new__(cls, session, lock.ended.append)
-        owned.lock = lock
-        owned.inner = [session._sess]
-        owned.graphs = []
-        return owned
-
-    def __init__(self, session: InferenceSession, lock: Lock) -> None:
-        """Initialize it with a session that has just been created, or that a caller prepares."""
-
-    def release(self) -> bool:
-        """Release the objects under the lock. Return ``False`` if something else still refers to one of them.
-
-        That can be an error that the program keeps, or a list of ORT's such as that of the inputs.
-        """
-        for objects in (self.graphs, self.inner):
-            while objects:
-                if sys.getrefcount(objects[-1]) > _ONLY:
-                    return False
-                objects.pop()
-        return True
-
-
-_ONE = [object()]
-_ONLY = sys.getrefcount(_ONE[0])  # of the item of a list that nothing else refers to
 
 
 class SessionState:
@@ -107,15 +53,21 @@ class SessionState:
             if part not in parts:
                 self._of_parts.pop(part, None)
 
+    def own(self, owner: Owner, session: InferenceSession) -> Owned:
+        """Let the owner release the inner session after the session has ended."""
+        self.let_go(session._sess)
+        if self.owned is None:
+            self.owned = owner.add(session)
+        return self.owned
+
     def let_go(self, inner: object) -> None:
-        """Let the lock release what it owns, unless that is this inner session, which ``set_providers`` can replace."""
+        """Let the owner release an inner session that is not this one, because ``set_providers`` has replaced it."""
         owned = self.owned
         if owned is not None and owned.inner[0] is not inner:
             self.owned = None
-            owned.lock.ended.append(owned)
+            owned.owner.ended.append(owned)
 
 
 def of(session: InferenceSession) -> SessionState:
-    """Return the state of a session."""
     attributes = vars(session)
     return attributes.get(ATTRIBUTE) or attributes.setdefault(ATTRIBUTE, SessionState())

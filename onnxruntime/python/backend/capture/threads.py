@@ -2,14 +2,14 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Selects the id and the thread of each graph: ORT keeps the graphs of a session by id, and on CUDA by thread, too."""
+"""Selects the thread of each graph: on CUDA, ORT keeps the graphs of a session by thread."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -18,113 +18,13 @@ from onnx import parser
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import locks
-from onnxruntime.backend.errors import warn
-from onnxruntime.backend.provider_names import CUDA, TENSORRT
+from onnxruntime.backend.provider_names import CUDA
 
-# The run config entry that selects the graph of a run. Without it, ORT uses graph 0.
-GRAPH_ID = "gpu_graph_id"
-# The graph id of a run without capture.
-ORDINARY = "-1"
-# The id that ORT uses if the run config has none, and the id of TensorRT's only graph.
-DEFAULT_ID = "0"
-# The allowlist permits ids up to 1023.
-FIRST_AUTOMATIC_ID = 1024
-# ORT keeps every graph as long as the session. 32 graphs of 50 nodes on tensors of 256 KiB take 26 MiB.
-MOST_GRAPHS = 32
 # For each thread of a CUDA session, ORT keeps cuBLAS and cuDNN handles as long as the session. With eight threads, each
 # can have the graphs of four sets of input shapes before the session has MOST_GRAPHS.
 MOST_THREADS = 8
-
-ONE_GRAPH = (
-    f"{TENSORRT} keeps one graph for a session, of one set of input shapes, and {GRAPH_ID} has no effect. Prepare the "
-    "model once more for other runs"
-)
 _Result = TypeVar("_Result")
 _ENDED = "an exception has ended the thread that executes the runs of this session. Run the model again"
-_OVERWRITTEN = (
-    f"run_options({{'{GRAPH_ID}': {ORDINARY}}}) and captures exclude each other: on CUDA, a replay overwrites outputs "
-    "that ORT allocated for runs with your own binding. Bind allocated values and use a graph id that rep.run does not "
-    "use, or prepare the model without graph capture for such runs"
-)
-
-
-class GraphIds:
-    """Assigns graph ids to runs of prepared models and to callers' own bindings. Threads may share an object.
-
-    Only runs that are alone call :meth:`check` and :meth:`begin`.
-    """
-
-    def __init__(self, once: bool, on_webgpu: bool) -> None:
-        """If ``once``, the EP captures one graph for a session, whatever the id, as TensorRT does."""
-        self._once, self._on_webgpu = once, on_webgpu
-        # The number of graphs that were ever begun. ORT may have captured each, and keeps it as long as the session.
-        self._begun = 0
-        # Why graphs of an id and input shapes are not captured.
-        self.refused: dict[tuple, str] = {}
-        # The input shapes of each id of a caller's run config.
-        self._shapes: dict[str, list] = {}
-        # For each id in use, whether runs of prepared models use it, and not a caller's binding. One operation of the
-        # dict, setdefault, decides between threads. On CUDA, a capture also reserves ORDINARY.
-        self._is_for_runs: dict[str, bool] = {}
-
-    def claim(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
-        graph_id = entries.get(GRAPH_ID, ORDINARY)
-        if graph_id != ORDINARY and not self._is_for_runs.setdefault(graph_id, True):
-            raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
-
-    def lend(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
-        graph_id = entries.get(GRAPH_ID, DEFAULT_ID)
-        if graph_id == ORDINARY:
-            if self._is_for_runs.setdefault(ORDINARY, False):
-                raise RuntimeError(_OVERWRITTEN)
-            return
-        reserved = DEFAULT_ID if self._once else graph_id
-        if self._is_for_runs.setdefault(reserved, False):
-            raise RuntimeError(
-                f"{GRAPH_ID}={graph_id} is used by run() of this session. For runs with your own binding, choose "
-                f"another id, as in run_options({{'{GRAPH_ID}': 7}}), or {ORDINARY} for runs without capture"
-            )
-
-    def check(self, key: tuple) -> None:
-        """Check that the graph of a caller's id (or ``None``) and input shapes may be captured."""
-        graph_id, *shapes = key
-        if self._once and (self._begun or graph_id is not None):
-            raise RuntimeError(ONE_GRAPH)
-        captured = self._shapes.get(graph_id, shapes)
-        if captured != shapes:
-            raise RuntimeError(
-                f"{GRAPH_ID}={graph_id} was captured with inputs of shapes {captured}, but this run has {shapes}. "
-                "Choose another id. Without an id, the backend selects one for each set of shapes"
-            )
-        if key in self.refused:
-            raise RuntimeError(self.refused[key])
-
-    def begin(self, key: tuple) -> str | None:
-        """Return the id of a new graph. If the session has ``MOST_GRAPHS``, return ``None``, and warn once."""
-        if self._begun >= MOST_GRAPHS:
-            if self._begun == MOST_GRAPHS:
-                self._begun += 1
-                warn(
-                    f"This session has captured {MOST_GRAPHS} graphs, one for each thread, set of input shapes and id, "
-                    "and ORT never frees a graph. Other runs of this session do not capture"
-                )
-            return None
-
-        graph_id, *shapes = key
-        chosen = graph_id
-        if graph_id is None:
-            chosen = DEFAULT_ID if self._once else str(FIRST_AUTOMATIC_ID + self._begun)
-        self.claim({GRAPH_ID: chosen})
-        if not self._on_webgpu and not self._is_for_runs.setdefault(ORDINARY, True):
-            raise RuntimeError(_OVERWRITTEN)
-        self._begun += 1
-        if graph_id is not None:
-            # If the run fails, ORT may have captured a graph under this id. Automatic ids are never used again.
-            self.refused[key] = f"the first run with {GRAPH_ID}={graph_id} failed. Choose another id or none"
-            self._shapes[graph_id] = shapes
-        return chosen
 
 
 class Threads:
@@ -187,14 +87,8 @@ class Worker:
 
     def call(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function with the graphs of the worker."""
+        self._lock.check_waits()
         work = _Work(function, arguments)
-        try:
-            self._lock.wait_for_worker(self._wait, work, options)
-        finally:
-            self._lock.release_ended()
-        return work.result()
-
-    def _wait(self, work: _Work, options: RunOptions | None) -> None:
         try:
             self._works.put(work)
             while not work.has_ended:
@@ -206,6 +100,8 @@ class Worker:
             work.is_wanted = False
             while work.has_begun and not work.has_ended:
                 self._wait_a_moment(work)
+            self._lock.release_ended()
+        return work.result()
 
     def _wait_a_moment(self, work: _Work) -> None:
         if not self._serving.locked():
@@ -266,12 +162,11 @@ def _serve(
 
     :param end: the reference that enters the queue when the worker ends, as long as this thread keeps it.
     """
-    taken: list[bool] = []
+    if not serving.acquire(blocking=False):
+        return
     thread = threading.get_ident()
     graphs: dict[tuple, object] = {}
     try:
-        if not locks.take(serving, taken, 0):
-            return
         lock.workers.add(thread)
         on_device = cache(partial(lock.run_unnested, None, _set_device, device_id))
         # The worker has ended if there is a reference, which can be that of a thread that started at the same time.
@@ -279,8 +174,7 @@ def _serve(
             work.execute(on_device, graphs)
             del work  # keep nothing of a caller until the next work
     finally:
-        if True in taken:
-            serving.release()
+        serving.release()
         graphs.clear()
         lock.workers.discard(thread)
         lock.release_ended()  # the graphs are those of this thread
