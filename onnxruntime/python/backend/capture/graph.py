@@ -35,8 +35,6 @@ class Graph:
         self.inner = session._sess
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
-        self._run = self.inner.run_with_iobinding
-        self._copy_outputs = self.inner_binding.copy_outputs_to_cpu
         self.inputs: list[tuple[str, OrtValue]] = []
         self._last_options: tuple[RunSettings, RunOptions] | None = None
         # For each input, its index, the type, shape and strides of its array, and the function that copies the array.
@@ -52,7 +50,9 @@ class Graph:
         return options
 
     def accept(self, arrays: Iterable[np.ndarray]) -> None:
-        """Let :meth:`replay` take arrays like these."""
+        """Let :meth:`replay` take arrays like these, after the capture."""
+        self._run = self.inner.run_with_iobinding
+        self._copy_outputs = self.inner_binding.copy_outputs_to_cpu
         for (_, buffer), array in zip(self.inputs, arrays, strict=True):
             like = np.empty_like(array, order="C")
             upload = buffer._ortvalue.update_inplace

@@ -28,7 +28,7 @@ import onnxruntime.backend
 from onnxruntime.backend import optional_parts, prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import nodes as nodes_of_session
 from onnxruntime.backend.session.routes import Runs
 
 CPU = "CPUExecutionProvider"
@@ -260,7 +260,7 @@ class ConfigurationTest(unittest.TestCase):
             ({"X": 0, "Y": 1, CPU: 0}, f"0 of 1 nodes on X, 1 on Y, 0 on {CPU}"),
         ):
             nodes = {ep: [None] * count for ep, count in counts.items()}
-            with mock.patch.object(verification, "recorded_nodes", return_value=nodes):
+            with mock.patch.object(nodes_of_session, "recorded_nodes", return_value=nodes):
                 self.assertEqual(str(rep.node_assignment), sentence)
                 self.assertIn(f"of graph 'test': {sentence}, provider_options=", repr(rep))
 

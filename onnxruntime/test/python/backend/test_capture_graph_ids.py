@@ -25,7 +25,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import comparison, graphs
-from onnxruntime.backend.capture.graph_keys import GraphIds
+from onnxruntime.backend.capture.graph_ids import GraphIds
 
 TENSORRT = "TensorrtExecutionProvider"
 

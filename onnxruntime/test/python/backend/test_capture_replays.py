@@ -103,7 +103,8 @@ class BesideOthersTest(OnCuda):
         graph = state._begun[0]
         graph.inner = mock.Mock(run_with_iobinding=wait)
         with mock.patch.object(rep.session, "_sess", graph.inner):
-            replay = partial(locks.CUDA.run_unnested, None, state._replay_of(graph, [x]), [x], None)
+            graph._run = wait
+            replay = partial(locks.CUDA.run_unnested, None, state.replay_arrays, graph, None, [x])
             self.check_nobody_is_alone(inside, go_on, replay)
 
     def test_replays_do_not_wait_for_other_sessions(self) -> None:

@@ -10,7 +10,6 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import signal
@@ -33,7 +32,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
-from onnxruntime.backend.capture import graph_keys
+from onnxruntime.backend.capture import threads as capture_threads
 
 
 @needs_cuda
@@ -59,7 +58,7 @@ class ThreadTest(OnCuda):
 
         in_threads(20, work)
         # Each of the first eight threads has two graphs, the others together have four.
-        self.assertEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 4)
+        self.assertEqual(len(capture_of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
 
     def test_threads_that_end_take_nothing_along(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
@@ -73,7 +72,7 @@ class ThreadTest(OnCuda):
             warnings.simplefilter("error")  # the bound on graphs is not reached, however many threads come
             for _ in range(40):
                 in_threads(1, work)
-        self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * graph_keys.MOST_THREADS + 2)
+        self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 2)
 
     def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
         rep = self.prepare(chain())
@@ -83,7 +82,7 @@ class ThreadTest(OnCuda):
             pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
 
     def test_errors_of_the_common_thread(self) -> None:
-        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
@@ -92,7 +91,7 @@ class ThreadTest(OnCuda):
                 self.check(rep.run([x], run_config=config), expected(x))
 
     def test_the_session_goes_with_its_last_user(self) -> None:
-        serve, serving = graph_keys._serve, []
+        serve, serving = capture_threads._serve, []
 
         def watched(*arguments) -> None:
             number = len(serving)
@@ -102,8 +101,8 @@ class ThreadTest(OnCuda):
 
         rep = self.prepare(chain())
         run = partial(rep.run, [self.data(0, 3, 4)])
-        with mock.patch.object(graph_keys, "_serve", watched):
-            in_threads(graph_keys.MOST_THREADS + 2, lambda _, run=run: run())
+        with mock.patch.object(capture_threads, "_serve", watched):
+            in_threads(capture_threads.MOST_THREADS + 2, lambda _, run=run: run())
         self.assertIn(True, serving)
         gone = weakref.ref(rep.session)
         del run
@@ -119,7 +118,7 @@ class ThreadTest(OnCuda):
 
     def test_the_common_thread_releases_no_session(self) -> None:
         # Otherwise, the device of the released session becomes CUDA's current device of the worker.
-        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
         worker, lock, threads = rep._ready().route._threads._worker, locks.CUDA, []
@@ -140,8 +139,8 @@ class ThreadTest(OnCuda):
 
     def test_a_finalizer_in_the_common_thread(self) -> None:
         """It gets an error. Otherwise, it would wait for itself, or change CUDA's current device."""
-        plain, errors, execute = self.ordinary(chain()), [], graph_keys._Work.execute
-        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
+        plain, errors, execute = self.ordinary(chain()), [], capture_threads._Work.execute
+        with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep, expected, x = self.prepare(chain()), Expected(chain()), self.data(0, 3, 4)
 
         def finalize() -> None:
@@ -155,34 +154,33 @@ class ThreadTest(OnCuda):
             finalize()
             execute(*arguments)
 
-        with mock.patch.object(graph_keys._Work, "execute", after_finalizer):
+        with mock.patch.object(capture_threads._Work, "execute", after_finalizer):
             for _ in range(2):
                 self.check(rep.run([x]), expected(x))
         self.assertEqual(set(errors), {locks._IN_A_CALL})
         self.assertGreaterEqual(len(errors), 6)
 
-    def test_whoever_holds_the_lock_can_run(self) -> None:
+    def test_in_a_block_of_device_lock(self) -> None:
+        """A thread with its own graphs can run. The worker would wait for the block."""
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
+        ran = []
 
         def work(_: int) -> None:
-            with locks.CUDA.alone():
-                for config in (None, ORDINARY, {"gpu_graph_id": 5}):
-                    self.check(rep.run([x], run_config=config), expected(x))
+            for config in (None, ORDINARY, {"gpu_graph_id": 5}):
+                try:
+                    with locks.CUDA.alone():
+                        outputs = rep.run([x], run_config=config)
+                    ran.append(True)
+                except RuntimeError as error:
+                    self.assertIn("in a block of device_lock", str(error))
+                    ran.append(False)
+                    outputs = rep.run([x], run_config=config)
+                self.check(outputs, expected(x))
 
-        in_threads(graph_keys.MOST_THREADS + 4, work)
-
-    def test_whoever_holds_the_lock_beside_others_on_the_common_thread(self) -> None:
-        with mock.patch.object(graph_keys, "MOST_THREADS", 0):
-            rep, expected = self.prepare(chain()), Expected(chain())
-            x = self.data(0, 3, 4)
-
-            def work(k: int) -> None:
-                for _ in range(30):
-                    with locks.CUDA.alone() if k % 2 else contextlib.nullcontext():
-                        self.check(rep.run([x]), expected(x))
-
-            in_threads(6, work)
+        in_threads(capture_threads.MOST_THREADS + 4, work)
+        self.assertEqual(ran.count(True), 3 * capture_threads.MOST_THREADS)
+        self.assertEqual(ran.count(False), 3 * 4)
 
 
 class WorkerTest(unittest.TestCase):
@@ -190,7 +188,7 @@ class WorkerTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.lock = locks.SessionLock(side_by_side=True)
-        self.worker = graph_keys.Worker(self.lock, 0)
+        self.worker = capture_threads.Worker(self.lock, 0)
 
     def call(self, function: Callable, *arguments: object) -> object:
         """Call a function in the worker, without the graphs."""
@@ -226,7 +224,7 @@ class WorkerTest(unittest.TestCase):
             ended.append(1)
 
         timers = [self.signal_after(moment, signal.SIGINT, signal.default_int_handler) for moment in (0.1, 0.2, 0.3)]
-        with self.assertRaises(KeyboardInterrupt), self.lock.alone():
+        with self.assertRaises(KeyboardInterrupt):
             self.alone(work)
         self.lock.run_alone(None, lambda: self.assertEqual(ended, [1]))
 
@@ -263,10 +261,7 @@ class WorkerTest(unittest.TestCase):
                     time.sleep(0.01)
                     working.clear()
 
-                with (
-                    Interrupter(moment, again) as interrupter,
-                    self.lock.alone() if moment % 2 else contextlib.nullcontext(),
-                ):
+                with Interrupter(moment, again) as interrupter:
                     self.alone(work)
                 for call in (self.lock.run, self.lock.run_alone):
                     call(
@@ -315,7 +310,7 @@ class WorkerTest(unittest.TestCase):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
         for moment in range(100):
-            threads = graph_keys.Threads(self.lock, 0, common=False, worker=False)
+            threads = capture_threads.Threads(self.lock, 0, common=False, worker=False)
             with Interrupter(moment) as interrupter:
                 threads.graphs_of_this()
             check_free(lambda function, threads=threads: (threads.graphs_of_this(), function()))
@@ -324,7 +319,7 @@ class WorkerTest(unittest.TestCase):
         self.assertFalse(interrupter.interrupted)
 
     def test_an_interrupt_while_it_starts(self) -> None:
-        start, serve, serving = graph_keys.start_new_thread, graph_keys._serve, []
+        start, serve, serving = capture_threads.start_new_thread, capture_threads._serve, []
 
         def interrupted(function: Callable, arguments: tuple) -> None:
             start(function, arguments)
@@ -335,10 +330,10 @@ class WorkerTest(unittest.TestCase):
             serve(*arguments)
             serving.remove(threading.get_ident())
 
-        with mock.patch.object(graph_keys, "_serve", watched):
+        with mock.patch.object(capture_threads, "_serve", watched):
             for _ in range(3):
                 with (
-                    mock.patch.object(graph_keys, "start_new_thread", interrupted),
+                    mock.patch.object(capture_threads, "start_new_thread", interrupted),
                     self.assertRaises(KeyboardInterrupt),
                 ):
                     self.worker._serving.locked() or self.call(int)
@@ -363,14 +358,15 @@ class OtherDeviceTest(OnCuda):
             return InferenceSession(*arguments, **keywords)
 
         rep = self.prepare(chain(), 1)
-        with mock.patch.object(graph_keys, "InferenceSession", mock.Mock(side_effect=watched)):
+        with mock.patch.object(capture_threads, "InferenceSession", mock.Mock(side_effect=watched)):
             rep.run([self.data(0, 3, 4)])
         self.assertEqual(opened, [(True, [(CUDA, {"device_id": 1})])])
 
-    def test_whoever_holds_the_lock(self) -> None:
+    def test_in_a_block_of_device_lock(self) -> None:
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
-        with locks.CUDA.alone():
-            self.check(rep.run([x]), Expected(chain())(x))
+        with locks.CUDA.alone(), self.assertRaisesRegex(RuntimeError, "in a block of device_lock"):
+            rep.run([x])
+        self.check(rep.run([x]), Expected(chain())(x))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 import onnxruntime
 from onnxruntime.backend.command_line import inputs
 from onnxruntime.backend.command_line.output import MistakeError
-from onnxruntime.backend.errors import InputError
+from onnxruntime.backend.runs.errors import InputError
 
 
 class InputsTest(CommandTest):

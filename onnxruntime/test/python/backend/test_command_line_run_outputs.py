@@ -145,7 +145,7 @@ class OperatorsOnTheCpuTest(CommandTest):
             ({}, {"A": {}}, {}),
         ):
             rep = SimpleNamespace(session=None, provider_options=specified)
-            recorded = mock.patch.object(run_results.verification, "recorded_nodes", return_value=dict(nodes))
+            recorded = mock.patch.object(run_results.nodes, "recorded_nodes", return_value=dict(nodes))
             with self.subTest(nodes, specified=specified), recorded:
                 self.assertEqual(list(run_results.operators_on_cpu(rep).items()), list(expected.items()))
         self.assertEqual(run_page.most_frequent(dict.fromkeys("abcde", 1)), "a 1, b 1, c 1, d 1, e 1")

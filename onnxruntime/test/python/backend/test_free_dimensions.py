@@ -27,7 +27,8 @@ from onnxruntime.backend import free_dimensions
 from onnxruntime.backend.allowlist import session_config
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import InputError, NotPermittedError
+from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.runs.errors import InputError
 
 # Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
 CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= Process.here().release

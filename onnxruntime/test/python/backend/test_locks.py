@@ -107,15 +107,25 @@ class WaitingTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "CUDA is broken"), lock.alone():
             pass
 
-    def test_a_thread_that_is_alone_waits_for_another_one(self) -> None:
-        """The other thread can be alone meanwhile. Afterwards, the first one is alone again."""
+    def test_a_block_in_a_block(self) -> None:
+        """The end of the inner one does not release the lock."""
         lock = SessionLock(side_by_side=True)
-        with lock.alone(), lock.alone():
-            lock.wait_for_worker(lambda: check_free(in_alone(lock), in_run(lock)))
+        with lock.alone():
+            with lock.alone():
+                pass
+            lock.run_alone(None, nothing)
             other = Held(in_run(lock))
             self.assertFalse(other.entered.wait(SOON))
         with other:
-            lock.wait_for_worker(nothing)
+            pass
+
+    def test_a_thread_that_is_alone_cannot_wait_for_a_worker(self) -> None:
+        """The worker would wait for this thread."""
+        lock = SessionLock(side_by_side=True)
+        lock.check_waits()
+        with lock.alone(), self.assertRaisesRegex(RuntimeError, "in a block of device_lock"):
+            lock.check_waits()
+        lock.check_waits()
 
     def test_threads_that_ended_leave_nothing(self) -> None:
         lock = SessionLock(side_by_side=True)

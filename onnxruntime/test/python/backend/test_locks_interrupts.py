@@ -155,7 +155,11 @@ class InterruptTest(unittest.TestCase):
                 ),
                 "one": partial(locks.call_holding, lock_of_one, None),
                 "release": partial(self.release, lock),
-                "wait for a worker": partial(self.wait_for_worker, lock),
+                "block in a block": partial(
+                    lambda f, g, function: f(partial(g, function)),
+                    in_block(lock),
+                    in_block(lock),
+                ),
             }
             free = calls["run"], calls["alone"], calls["block"], calls["one"]
             for name, call in calls.items():
@@ -182,10 +186,6 @@ class InterruptTest(unittest.TestCase):
             lock.own(session)
             del session
         lock.release_ended()
-
-    def wait_for_worker(self, lock: SessionLock, function: Callable) -> None:
-        with lock.alone():
-            lock.wait_for_worker(function)
 
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:

@@ -56,12 +56,12 @@ from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.graph_keys import GraphIds
-from onnxruntime.backend.errors import InputError, RunCancelledError
+from onnxruntime.backend.capture.graph_ids import GraphIds
 from onnxruntime.backend.keywords import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
+from onnxruntime.backend.runs.errors import InputError, RunCancelledError
 from onnxruntime.backend.session import verification
 
 CPU = "CPUExecutionProvider"
@@ -144,7 +144,7 @@ def read_back_otherwise() -> None:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry(SPINNING, "1")
     permitted = permit(session_config={SPINNING: 0})
-    verification.read_back(InferenceSession(MODEL, options, providers=[CPU]), permitted)
+    verification.check(InferenceSession(MODEL, options, providers=[CPU]), permitted)
 
 
 SECTIONS = {

@@ -34,7 +34,8 @@ from helpers.processes import (
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.session import failures, opening, presence, verification
+from onnxruntime.backend.session import failures, opening, presence, reports
+from onnxruntime.backend.session.nodes import node_assignment
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
@@ -315,9 +316,9 @@ class WhichTest(unittest.TestCase):
                 get_inputs=list,
             )
             with self.subTest(nodes, memory=memory):
-                self.assertEqual(verification.node_assignment(session), counts)
+                self.assertEqual(node_assignment(session), counts)
                 specified = Permit("", True, {name: {} for name in names})
-                self.assertEqual(bool([*verification._without_nodes(session, specified)]), warns)
+                self.assertEqual(bool(reports._without_nodes(session, specified)), warns)
 
     def test_specified_and_not_available(self) -> None:
         every = ",".join([AZURE, CUDA, OPENVINO, TENSORRT, WEBGPU])

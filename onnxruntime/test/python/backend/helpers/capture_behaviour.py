@@ -35,7 +35,7 @@ from helpers.capture import (
 from helpers.capture_inputs import CaptureInputs
 from helpers.models import parsed
 from onnxruntime.backend import locks
-from onnxruntime.backend.capture import graph_keys, graphs
+from onnxruntime.backend.capture import graph_ids, graphs
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -99,7 +99,7 @@ class CaptureBehaviour(CaptureInputs):
     def test_failing_for_ever_is_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
-        with mock.patch.object(graph_keys, "MOST_GRAPHS", 3):
+        with mock.patch.object(graph_ids, "MOST_GRAPHS", 3):
             for error in (KeyboardInterrupt, OSError, OSError):
                 self.interrupt(rep, x, error)
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
@@ -318,7 +318,7 @@ class CaptureBehaviour(CaptureInputs):
     def test_live_graphs_are_bounded(self) -> None:
         rep, expected = self.prepare(chain()), Expected(chain())
         most, recording = (
-            mock.patch.object(graph_keys, "MOST_GRAPHS", 3),
+            mock.patch.object(graph_ids, "MOST_GRAPHS", 3),
             warnings.catch_warnings(record=True),
         )
         with most, captured_ids(rep) as ids, recording as caught:
