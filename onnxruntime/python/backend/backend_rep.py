@@ -233,8 +233,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         Return a context in which no other thread creates, runs or releases a session on the device of this session.
 
-        Use it while you use the device, and call :meth:`run` before or after the block. Use it for ``OrtValue`` objects in device memory, IO bindings, and
-        your own sessions. A process has one lock for CUDA and another for WebGPU. Other devices do not need a lock.
+        Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
+        your own sessions. Call :meth:`run` before or after the block. A process has one lock for CUDA and another for
+        WebGPU. Other devices do not need a lock.
 
         :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
             call of the same thread on the device.

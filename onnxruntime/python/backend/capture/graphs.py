@@ -165,7 +165,7 @@ class Capture:
             return no_fast_path
         return FastPath(self, self._session, list(self._types), prepared).run
 
-    def graph_of(self, graph_id: str | None, inputs: Sequence[object]) -> Graph | None:
+    def graph_of(self, graph_id: str | None, inputs: Sequence[Any]) -> Graph | None:
         """Return the graph that the calling thread, and not the worker, can replay for these inputs."""
         graphs = self._threads.graphs_of_this()
         if graphs is None:

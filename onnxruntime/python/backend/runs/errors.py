@@ -9,10 +9,17 @@ from __future__ import annotations
 from onnxruntime.backend.errors import DetailedError
 from onnxruntime.capi import onnxruntime_pybind11_state
 
+
+def _classes_of_ort() -> tuple[type[Exception], ...]:
+    found = []
+    for kind in vars(onnxruntime_pybind11_state).values():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            found.append(kind)
+    return tuple(found)
+
+
 #: The classes of ORT's errors. They derive from ``Exception`` alone.
-ORT_ERRORS: tuple[type[Exception], ...] = tuple(
-    kind for kind in vars(onnxruntime_pybind11_state).values() if isinstance(kind, type) and issubclass(kind, Exception)
-)
+ORT_ERRORS = _classes_of_ort()
 # The errors of ORT's Python API, which raises its own and these two.
 API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
 
