@@ -199,7 +199,7 @@ SESSION_CONFIG: dict[str, Refused] = {
     "session.kernel_dispatch_policy": Refused(
         NOT_VERIFIED, "selects kernels of the CUDA execution provider only, where it was not run"
     ),
-    # Refused in the family ep., each for its own reason.
+    # Refused with the prefix ep., each for its own reason.
     "ep.context_embed_mode": Refused(WRITES_FILES, _EP_CONTEXT),
     "ep.context_enable": Refused(WRITES_FILES, _EP_CONTEXT),
     "ep.context_file_path": Refused(WRITES_FILES, _EP_CONTEXT),

@@ -37,7 +37,7 @@ THREADS, PREPACKING, SPINNING = (
     "session.disable_prepacking",
     "session.intra_op.allow_spinning",
 )
-FAMILY, SHRINKAGE, GRAPH_ID = (
+NEW_KEY, SHRINKAGE, GRAPH_ID = (
     "session.intra_op.new",
     "memory.enable_memory_arena_shrinkage",
     "gpu_graph_id",
@@ -52,7 +52,7 @@ POLICY = {
             "logid": ["a"],
             "execution_mode": ["ORT_PARALLEL"],
         },
-        "session_config": {SPINNING: True, FAMILY: [1]},
+        "session_config": {SPINNING: True, NEW_KEY: [1]},
         "run_config": {GRAPH_ID: [-1, 3]},
         "free_dimension_overrides": {"N": [1, 2]},
         "provider_options": {
@@ -74,7 +74,7 @@ AS_PERMITTED = [
     {"inter_op_num_threads": 3},
     {"execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL},
     *({"session_config": {SPINNING: value}} for value in (True, 0, "1")),
-    {"session_config": {FAMILY: "1", PREPACKING: 1}},
+    {"session_config": {NEW_KEY: "1", PREPACKING: 1}},
     *({"run_config": entries} for entries in ({GRAPH_ID: -1}, {GRAPH_ID: "3"}, {SHRINKAGE: "cpu:0"}, {})),
     {"free_dimension_overrides": {"N": 2}},
     {"session_config": {}, "session_options": {}, "free_dimension_overrides": {}},
@@ -99,7 +99,7 @@ NOT_PERMITTED = [
         ("execution_mode", "", ""),
     ),
     ({"session_config": {PREPACKING: 0}}, ("session_config", "", PREPACKING)),
-    ({"session_config": {FAMILY: 2}}, ("session_config", "", FAMILY)),
+    ({"session_config": {NEW_KEY: 2}}, ("session_config", "", NEW_KEY)),
     (
         {"session_config": {"session.intra_op.other": 1}},
         ("session_config", "", "session.intra_op.other"),

@@ -32,11 +32,11 @@ from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 
 def refused_names() -> Iterator[tuple[Callable, str, refusals.Refused, tuple[str, str, str]]]:
     """Yield each refused name with the function that looks it up, its verdict, and its place in an error."""
-    families = {f"{prefix}x": verdict for prefix, verdict in refusals.SESSION_PREFIXES.items()}
+    of_prefixes = {f"{prefix}x": verdict for prefix, verdict in refusals.SESSION_PREFIXES.items()}
     for find, keyword, table in (
         (session_attributes, "", refusals.SESSION_ATTRIBUTES),
         (run_attributes, "", refusals.RUN_ATTRIBUTES),
-        (session_config, "session_config", refusals.SESSION_CONFIG | families),
+        (session_config, "session_config", refusals.SESSION_CONFIG | of_prefixes),
         (run_config, "run_config", refusals.RUN_CONFIG),
     ):
         for name, verdict in table.items():

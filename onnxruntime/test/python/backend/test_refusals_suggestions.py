@@ -103,7 +103,7 @@ class SimilarNamesTest(unittest.TestCase):
             ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(101)),
-            # Keys of a family
+            # Keys with a prefix
             (
                 "session_config",
                 "session.intra_op.allow_spining",
