@@ -17,10 +17,9 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.openvino import model_outline
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.errors import API_ERRORS
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session import model_outline, state
 
 
 def cannot_renew(_: InferenceSession) -> NoReturn:

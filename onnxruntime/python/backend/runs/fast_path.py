@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.inputs import ModelInputs
 
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
@@ -44,19 +45,21 @@ def inner_of(session: object) -> object:
 
 def of(
     session: InferenceSession,
-    slots: list[tuple],
+    inputs_of_model: ModelInputs,
     outputs: list[str],
     lock: Guard | None,
 ) -> Callable:
     """Return a function of the inputs and the run options. It returns the outputs, or ``None`` if it cannot run them.
 
-    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. Its inputs are
-    the ``slots`` of :class:`onnxruntime.backend.runs.inputs.ModelInputs`. On a device, it has a ``SessionLock``.
+    The session is exactly an :class:`InferenceSession`, and numpy has the types of all of its outputs. On a device, it
+    has a ``SessionLock``.
     """
     own = vars(session)
     inner = own.get("_providers")
-    count = len(slots)
     # Local names take less time.
+    slots = inputs_of_model.slots
+    count = len(slots)
+    checks_elements = inputs_of_model.checks_elements
     array = ndarray
     ort_value = OrtValue
 
@@ -88,6 +91,8 @@ def of(
             elif kind is not ort_value or getattr(value, "_session", None) is not None:
                 return None
             feeds[name] = value
+        if checks_elements and tensors.lack_elements(feeds.values()):
+            return None
         # set_providers replaces the handle, so no local name may keep it.
         if lock is None:
             return session._sess.run(outputs, feeds, options)

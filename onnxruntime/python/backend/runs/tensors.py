@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 
 import numpy as np
@@ -138,6 +139,25 @@ def to_array(value: OrtValue) -> ndarray | None:
         shared = OrtValue.ortvalue_from_numpy(array)
         copy_tensors([value], [shared])
     return array
+
+
+def shape(value: object) -> tuple[int, ...]:
+    """Return the shape of a converted value, empty if it is not a tensor."""
+    if isinstance(value, ndarray):
+        return value.shape
+    if isinstance(value, OrtValue) and value.is_tensor():
+        return tuple(value.shape())
+    return ()
+
+
+def lack_elements(values: Iterable) -> bool:
+    """Return whether one of these converted values, or of the tensors in a sequence, has no elements."""
+    for value in values:
+        tensors = value if isinstance(value, list) else [value]
+        for tensor in tensors:
+            if 0 in shape(tensor):
+                return True
+    return False
 
 
 def copy_bytes(value: OrtValue, array: ndarray) -> None:

@@ -25,6 +25,7 @@ from onnxruntime.backend.session import (
     parts,
     presence,
     reports,
+    state,
     unwritten,
 )
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
@@ -66,7 +67,7 @@ def create(
                 raise
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
-    unwritten.check(model, session)
+    state.of(session).needs_elements = unwritten.check(model, session)
     if permit.sizes:
         free_dimensions = optional_parts.require("free_dimension_overrides", "free_dimension_overrides")
         free_dimensions.verify(session, shapes, permit.sizes)

@@ -63,7 +63,7 @@ class DirectRoute:
         is_fast = self._numpy_has_types and not self._shared
         # A subclass of InferenceSession can override run.
         if is_fast and type(session) is InferenceSession:
-            self._fast_path = fast_path.of(session, inputs.slots, self._output_names, guard)
+            self._fast_path = fast_path.of(session, inputs, self._output_names, guard)
 
     def claim(self, entries: Texts) -> None:
         """Reserve the graph of a prepared model with these run config entries. This route has no graphs."""
@@ -125,7 +125,8 @@ class Runs:
     def of(cls, session: InferenceSession, run_config: Texts) -> Runs:
         """Return the runs of a session with these run config entries."""
         inner = fast_path.inner_of(session)
-        inputs = ModelInputs(session)
+        needs_elements = state.of(session).needs_elements if is_ort(session) else ""
+        inputs = ModelInputs(session, needs_elements)
         route = guard = device_lock = None
         for part in _parts_of(session):
             if part.routes:

@@ -29,6 +29,8 @@ class SessionState:
     def __init__(self) -> None:
         #: The settings of ``prepare``, until its prepared model takes them.
         self.applied: Applied | None = None
+        #: Why each input of a run needs elements (``unwritten.py``), or ``""``.
+        self.needs_elements = ""
         #: What the lock of the device releases after the session has ended (``locks.py``).
         self.owned: Owned | None = None
         self._of_parts: dict[str, Any] = {}

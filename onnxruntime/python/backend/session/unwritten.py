@@ -2,43 +2,114 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Refuses models whose outputs contain memory of earlier runs, because the CPU EP of an old ORT does not write them.
+"""Finds operators of the CPU EP whose outputs contain memory of earlier runs, or which terminate the process.
 
-Before ORT 1.28, ReverseSequence does not write sequences of length 0. The program campaigns/unwritten_outputs.py
-searches all operators of a release.
+Before ORT 1.28, ReverseSequence does not write sequences of length 0: such a model is refused. No release computes some
+operators on tensors without elements: :class:`onnxruntime.backend.runs.inputs.ModelInputs` refuses such inputs. The
+campaign unwritten_outputs.py searches all operators of a release.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from onnx import GraphProto, ModelProto, TensorProto, load, load_from_string, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, load, load_from_string, numpy_helper
 from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
+from onnxruntime.backend.session import model_outline
 from onnxruntime.backend.session.nodes import recorded_nodes
 
 _OPERATOR = "ReverseSequence"
 _MENDED = (1, 28)
 _OF_SHAPES = ("Shape", "Size")
+_SCAN = "Scan"
+_SCAN_OPSET = 8  # the last that accepts a sequence without elements
+_RETURNS_MEMORY = "returns memory of earlier runs"
+_ENDS_PROCESS = "terminates the process"
+# What an operator does on tensors without elements.
+_WITHOUT_ELEMENTS = {
+    "ConcatFromSequence": _RETURNS_MEMORY,
+    _SCAN: _RETURNS_MEMORY,
+    "GRU": _ENDS_PROCESS,
+    "LSTM": _ENDS_PROCESS,
+}
 
 
-def check(model: str | bytes, session: InferenceSession) -> None:
-    """Raise an error if the CPU EP of a session runs ReverseSequence with lengths that can be 0."""
+def check(model: str | bytes, session: InferenceSession) -> str:
+    """Raise an error if the CPU EP of a session runs ReverseSequence with lengths that can be 0.
+
+    Return why each input of the model needs elements, or ``""``.
+    """
+    operators: set[str] = set()
+    with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
+        operators = _operators(_outline(model))
+    operators &= {_OPERATOR, *_WITHOUT_ELEMENTS}
+    operators = _on_cpu(session, operators)
     release = Process.here().release
-    if release >= _MENDED or not _contains(model, _OPERATOR.encode()):
-        return
+    if _OPERATOR in operators and release < _MENDED:
+        _check_lengths(model)
+    for operator, effect in _WITHOUT_ELEMENTS.items():
+        if operator in operators:
+            return f"without elements, ORT's {operator} {effect}"
+    return ""
+
+
+def _outline(model: str | bytes) -> ModelProto:
+    if isinstance(model, bytes):
+        return model_outline.outline(model)
+    if not os.path.isfile(model):  # ORT has read a pipe to its end
+        return ModelProto()
+    with open(model, "rb") as file:
+        length = 0  # the whole file
+        with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
+            return model_outline.outline(content)
+
+
+def _operators(model: ModelProto) -> set[str]:
+    """Return the operators of all nodes, without those of an opset that rejects tensors without elements."""
+    operators: set[str] = set()
+    for node in _nodes(model.graph.node):
+        operators.add(node.op_type)
+    for function in model.functions:
+        for node in _nodes(function.node):
+            operators.add(node.op_type)
+    for opset in model.opset_import:
+        is_onnx = opset.domain in ("", "ai.onnx")
+        if is_onnx and opset.version > _SCAN_OPSET:
+            operators.discard(_SCAN)
+    return operators
+
+
+def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Return these nodes, and those of their subgraphs."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                yield from _nodes(body.node)
+
+
+def _on_cpu(session: InferenceSession, operators: set[str]) -> set[str]:
+    """Return the operators that the CPU EP of a session runs, as far as that is known."""
+    if not operators:
+        return operators
     nodes = recorded_nodes(session)
     if any(nodes.values()):
         on_cpu = {node.op_type for node in nodes.get(CPU, ())}
-        if _OPERATOR not in on_cpu:
-            return
-    elif OPENVINO in session.get_providers():  # it runs the operator itself
-        return
+        return operators & on_cpu
+    if OPENVINO in session.get_providers():  # it runs the operators itself
+        return set()
+    return operators
+
+
+def _check_lengths(model: str | bytes) -> None:
     name = _first(_read(model))
     if name:
         raise RuntimeError(
@@ -46,13 +117,6 @@ def check(model: str | bytes, session: InferenceSession) -> None:
             "sequence, and a run returns memory of earlier runs. Install ORT 1.28 or newer, or make the lengths "
             "constants above 0"
         )
-
-
-def _contains(model: str | bytes, name: bytes) -> bool:
-    if isinstance(model, bytes):
-        return name in model
-    with open(model, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(name) >= 0
 
 
 def _read(model: str | bytes) -> ModelProto:

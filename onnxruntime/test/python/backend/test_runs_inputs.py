@@ -200,8 +200,8 @@ class InputsTest(InputTestCase):
             for given in (X, [X], (X,), {"X": X}, OrtValue.ortvalue_from_numpy(X)):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
         lock = mock.Mock(run=mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments)))
-        slots, options = ModelInputs(rep.session).slots, rep.run_options()
-        free, locked = (fast_path.of(rep.session, slots, ["Y"], one) for one in (None, lock))
+        inputs, options = ModelInputs(rep.session), rep.run_options()
+        free, locked = (fast_path.of(rep.session, inputs, ["Y"], one) for one in (None, lock))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(free(X, options))
         np.testing.assert_array_equal(locked(X, options)[0], abs(X))

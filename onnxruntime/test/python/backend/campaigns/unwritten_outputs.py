@@ -35,7 +35,7 @@ from campaigns.openvino_children import in_children
 from onnxruntime import InferenceSession, OrtArenaCfg, OrtMemoryInfo, SessionOptions
 
 # Operators that docs/ort-defects.md lists.
-KNOWN = {"ReverseSequence", "Scan"}
+KNOWN = {"Concat", "ReverseSequence", "Scan"}
 PATTERNS = (0xA7, 0x5B)
 _SIZES = {256: 32, 1 << 12: 16, 1 << 16: 4, 1 << 18: 2}  # number of blocks by their bytes
 _MOST_VARIANTS = 60  # of a test

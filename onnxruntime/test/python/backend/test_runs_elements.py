@@ -1,0 +1,152 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Inputs without elements: refused where ORT would return memory of earlier runs, or terminate the process."""
+
+from __future__ import annotations
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from onnxruntime import InferenceSession, OrtValue
+from onnxruntime.backend import InputError, prepare
+from onnxruntime.backend.session import unwritten
+
+CPU = {"provider_options": {}}
+
+
+def parsed(text: str, opset: int = 17) -> bytes:
+    head = f'<ir_version: 8, opset_import: ["": {opset}, "own": 1]> g '
+    return onnx.parser.parse_model(head + text).SerializeToString()
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+JOINED = parsed("(float[N, A] X, float[N, B] Y) => (float[N, C] Z) { Z = Concat<axis = 1>(X, Y) }")
+# A cache whose length can be 0, as in language models.
+CACHE = parsed("(float[B, P] past, float[B, L] new) => (float[B, T] present) { present = Concat<axis = 1>(past, new) }")
+UNNAMED = parsed("(float[N] X, float[M] Y) => (float[K] Z) { Z = Concat<axis = 0>(X, Y) }")
+
+GRU = "{ Y, H = GRU<hidden_size = 2>(X, W, R) }"
+LSTM = "{ Y, H = LSTM<hidden_size = 2>(X, W, R) }"
+SIGNATURE = "(float[S, N, 3] X) => (float[S, D, N, 2] Y, float[D, N, 2] H) "
+FUNCTION = '<domain: "own", opset_import: ["": 17]> F (X, W, R) => (Y, H) { Y, H = GRU<hidden_size = 2>(X, W, R) }'
+
+
+def recurrent(body: str, gates: int, functions: str = "") -> bytes:
+    """Return a model with a recurrent operator of constant weights."""
+    made = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17, "own": 1]> g {SIGNATURE}'
+        f"<float[1, {gates}, 3] W, float[1, {gates}, 2] R> {body} {functions}"
+    )
+    del made.graph.initializer[:]
+    for name, size in (("W", 3), ("R", 2)):
+        weights = np.ones((1, gates, size), np.float32)
+        made.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    return made.SerializeToString()
+
+
+def sequence() -> bytes:
+    node = helper.make_node("ConcatFromSequence", ["S"], ["Z"], axis=1)
+    given = helper.make_tensor_sequence_value_info("S", TensorProto.FLOAT, None)
+    output = helper.make_tensor_value_info("Z", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [given], [output])
+    opset = helper.make_opsetid("", 17)
+    return helper.make_model(graph, ir_version=8, opset_imports=[opset]).SerializeToString()
+
+
+def scan(opset: int) -> bytes:
+    first, axis = ("(,", "1, ") if opset == 8 else ("(", "")
+    return parsed(
+        f"(float[{axis}2] I, float[{axis}N, 2] X) => (float[{axis}2] Y, float[{axis}N, 2] Z) {{ Y, Z = Scan"
+        "<num_scan_inputs = 1, body = b (float[2] s, float[2] v) => (float[2] t, float[2] w)"
+        f" {{ t = Add(s, v) w = Identity(t) }}> {first} I, X) }}",
+        opset,
+    )
+
+
+BRANCH = f"() => (float[S, D, N, 2] y, float[D, N, 2] h) {GRU.replace('Y, H', 'y, h')}"
+BRANCHES = f"Y, H = If(b) <then_branch = t {BRANCH}, else_branch = e {BRANCH}>"
+# A model, right inputs, and inputs without elements.
+OPERATORS = {
+    "GRU": (recurrent(GRU, 6), [ones(2, 1, 3)], [ones(2, 0, 3)]),
+    "LSTM": (recurrent(LSTM, 8), [ones(2, 1, 3)], [ones(2, 0, 3)]),
+    "a function": (recurrent("{ Y, H = own.F(X, W, R) }", 6, FUNCTION), [ones(2, 1, 3)], [ones(0, 1, 3)]),
+    "a branch": (
+        recurrent(f"{{ s = Size(X) b = Cast<to = 9>(s) {BRANCHES} }}", 6),
+        [ones(2, 1, 3)],
+        [ones(2, 0, 3)],
+    ),
+    "Scan of opset 8": (scan(8), [ones(1, 2), ones(1, 3, 2)], [ones(1, 2), ones(1, 0, 2)]),
+    "ConcatFromSequence": (sequence(), [[ones(2, 3), ones(2, 4)]], [[ones(0, 3), ones(2, 4)]]),
+}
+
+
+class DimensionsTest(unittest.TestCase):
+    def test_right(self) -> None:
+        for model, first, second in (
+            (JOINED, (2, 3), (2, 4)),
+            (JOINED, (0, 3), (0, 4)),
+            (JOINED, (2, 0), (2, 4)),
+            (CACHE, (2, 0), (2, 1)),
+            (CACHE, (2, 5), (2, 0)),
+            (UNNAMED, (0,), (3,)),
+        ):
+            rep = prepare(model, **CPU)
+            arrays = [ones(*first), ones(*second)]
+            expected = np.concatenate(arrays, axis=-1)
+            with self.subTest(first=first, second=second):
+                np.testing.assert_array_equal(rep.run(arrays)[0], expected)
+
+    def test_refused(self) -> None:
+        secret = np.full((64, 64), 1234.5, np.float32)
+        empty, full = ones(0, 64), ones(64, 64)
+        rep = prepare(JOINED, **CPU)
+        for X, Y in ((empty, full), (full, empty)):  # noqa: N806
+            value = OrtValue.ortvalue_from_numpy(Y)
+            for inputs in (
+                [X, Y],
+                (X, Y),
+                {"X": X, "Y": Y},
+                [X, value],
+                [X.astype(">f4"), Y],
+            ):
+                rep.run([secret, secret])
+                with self.subTest(first=X.shape), self.assertRaises(InputError) as raised:
+                    rep.run(inputs)
+                error = raised.exception
+                self.assertEqual(error.input, "Y")
+                self.assertEqual(error.expected, "float32[N, B]")
+                self.assertIn(str(list(Y.shape)), error.got)
+
+
+class OperatorsTest(unittest.TestCase):
+    def test_refused(self) -> None:
+        for name, (model, right, without) in OPERATORS.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "model.onnx")
+                path.write_bytes(model)
+                for source in (model, str(path)):
+                    rep = prepare(source, **CPU)
+                    self.assertTrue(rep.run(right)[0].size)
+                    for given in (rep, rep.with_run_config({})):
+                        with self.assertRaisesRegex(InputError, "without elements"):
+                            given.run(without)
+
+    def test_others(self) -> None:
+        """Operators that are right on tensors without elements, or reject them."""
+        self.assertEqual(prepare(UNNAMED, **CPU).run([ones(0), ones(0)])[0].shape, (0,))
+        session = InferenceSession(scan(9), providers=["CPUExecutionProvider"])
+        self.assertEqual(unwritten.check(scan(9), session), "")
+
+
+if __name__ == "__main__":
+    unittest.main()
