@@ -416,7 +416,7 @@ prepare(newer(opset=99))
 """
 
 TIMEOUTS = r"""
-prepare(slow(), intra_op_num_threads=1).run([np.eye(400, dtype=np.float32)], timeout=0.01)
+prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1).run([np.eye(400, dtype=np.float32)], timeout=0.01)
     The run exceeded its timeout of 0.01 s and was ended
 """
 
