@@ -86,28 +86,28 @@ def permit_of(request: Request, process: Process) -> Permit:
     stops_spinning = _entries_that_stop_spinning(values, entries)
     facts = SessionFacts(
         process,
-        tuple(providers),
-        {ep: texts_of(options) for ep, options in providers.items()},
-        values,
-        {**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
-        sizes,
+        providers=tuple(providers),
+        options={ep: texts_of(options) for ep, options in providers.items()},
+        attributes=values,
+        session_config={**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
+        sizes=sizes,
     )
     tables |= {"session_options": attributes, "session_config": entries, "run_config": run_entries}
     without_effect = conditions.check(tables, facts)
     request.add_origin(without_effect)
     warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return Permit(
-        request.device,
-        explicit,
-        providers,
-        process.kinds,
-        attributes,
-        entries,
-        run_entries,
-        sizes,
-        stops_spinning,
-        without_effect,
-        warnings,
+        device=request.device,
+        explicit=explicit,
+        providers=providers,
+        kinds=process.kinds,
+        attributes=attributes,
+        session_config=entries,
+        run_config=run_entries,
+        sizes=sizes,
+        stops_spinning=stops_spinning,
+        without_effect=without_effect,
+        warnings=warnings,
     )
 
 
