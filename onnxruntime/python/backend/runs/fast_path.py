@@ -86,13 +86,13 @@ def of(
             # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks the
             # type and the shape of an OrtValue. Only InferenceSession checks whether it belongs to another session.
             if kind is array:
-                if value.dtype is not dtype:
+                if value.dtype is not dtype or (checks_elements and not value.size):
                     return None
             elif kind is not ort_value or getattr(value, "_session", None) is not None:
                 return None
+            elif checks_elements and tensors.lack_elements([value]):
+                return None
             feeds[name] = value
-        if checks_elements and tensors.lack_elements(feeds.values()):
-            return None
         # set_providers replaces the handle, so no local name may keep it.
         if lock is None:
             return session._sess.run(outputs, feeds, options)
