@@ -56,60 +56,39 @@ class HelpTest(CommandTest):
 
 class MistakeTest(CommandTest):
     def test_mistaken_arguments(self) -> None:
-        for arguments, why in (
-            (["inf"], "inf"),
-            (["--no-such"], "COMMAND"),
-            (
-                ["run", "m", "--no-such"],
-                "arguments: --no-such (see python -m onnxruntime.backend run --help)",
-            ),
-            (["info", "--no-such"], "(see python -m onnxruntime.backend info --help)"),
-            (
-                ["run", "m", "--provider", "A"],
-                ": --provider A. Did you mean --provider-option A? (see",
-            ),
-            (
-                ["run", "m", "--providers=A"],
-                ": --providers=A. Did you mean --provider-option A? (see",
-            ),
-            (["run", "m", "--ep"], ": --ep. Did you mean --provider-option EP? (see"),
-            (
-                ["run", "m", "--logid", "a"],
-                ": --logid a. Did you mean --session-option logid=a? (see",
-            ),
-            (
-                ["run", "m", "--use-deterministic-compute"],
-                "use_deterministic_compute=VALUE? (see",
-            ),
-            (["run", "m", "--compair"], ": --compair. Did you mean --compare? (see"),
-            (["run", "m", "n"], "arguments: n (see"),
-            (["run", "m", "--rep", "3"], "--rep 3. Did you mean --repeat N? (see"),
-            (["info", "--x\x1b[2J"], "--x\\x1b[2J"),
-            (["run", "m", "--rtol", "-1"], "'-1'"),
-            (["run", "m", "--rtol", "nan"], "'nan'"),
-            (["run", "m", "--rtol", "inf"], "'inf'"),
-            (["run", "m", "--atol", "x"], "'x'"),
-            (["run", "m", "--hel"], "--hel. Did you mean --help? (see"),
-            (["run", "m", "--seed", "-1"], "'-1'"),
-            (["run", "m", "--seed", "4294967296"], "'4294967296'"),
-            (["run", "m", "--seed", "x"], "'x'"),
-            (
-                ["run", "m", "--repeat", "0", "--save", "y.npz"],
-                "Omit one of the two options\n",
-            ),
-            (["check"], "FILE|JSON|-"),
-            (["run"], "MODEL"),
-            (["inspect"], "MODEL"),
-            (
-                ["run", "m", "--repeat", "x"],
-                "'x' (see python -m onnxruntime.backend run --help)",
-            ),
-            (["run", "m", "--repeat", "0", "--compare"], "Omit one of the two options\n"),
-            (["info", "--plugin", "no_such_package"], "No module named 'no_such_package'"),
-            (["info", "--plugin", "x=/no/such/library.so"], "library.so"),
+        for words, why in (
+            ("inf", "inf"),
+            ("--no-such", "COMMAND"),
+            ("run m --no-such", "arguments: --no-such (see python -m onnxruntime.backend run --help)"),
+            ("info --no-such", "(see python -m onnxruntime.backend info --help)"),
+            ("run m --provider A", ": --provider A. Did you mean --provider-option A? (see"),
+            ("run m --providers=A", ": --providers=A. Did you mean --provider-option A? (see"),
+            ("run m --ep", ": --ep. Did you mean --provider-option EP? (see"),
+            ("run m --logid a", ": --logid a. Did you mean --session-option logid=a? (see"),
+            ("run m --use-deterministic-compute", "use_deterministic_compute=VALUE? (see"),
+            ("run m --compair", ": --compair. Did you mean --compare? (see"),
+            ("run m n", "arguments: n (see"),
+            ("run m --rep 3", "--rep 3. Did you mean --repeat N? (see"),
+            ("info --x\x1b[2J", "--x\\x1b[2J"),
+            ("run m --rtol -1", "'-1'"),
+            ("run m --rtol nan", "'nan'"),
+            ("run m --rtol inf", "'inf'"),
+            ("run m --atol x", "'x'"),
+            ("run m --hel", "--hel. Did you mean --help? (see"),
+            ("run m --seed -1", "'-1'"),
+            ("run m --seed 4294967296", "'4294967296'"),
+            ("run m --seed x", "'x'"),
+            ("run m --repeat 0 --save y.npz", "Omit one of the two options\n"),
+            ("check", "FILE|JSON|-"),
+            ("run", "MODEL"),
+            ("inspect", "MODEL"),
+            ("run m --repeat x", "'x' (see python -m onnxruntime.backend run --help)"),
+            ("run m --repeat 0 --compare", "Omit one of the two options\n"),
+            ("info --plugin no_such_package", "No module named 'no_such_package'"),
+            ("info --plugin x=/no/such/library.so", "library.so"),
         ):
-            with self.subTest(arguments):
-                self.assertIn(why, self.mistake(*arguments))
+            with self.subTest(words):
+                self.assertIn(why, self.mistake(*words.split()))
 
     def test_the_smallest_tolerances(self) -> None:
         chosen = main._parser().parse_args(["run", "m", "--rtol", "0", "--atol", "0"])

@@ -39,6 +39,11 @@ from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
 
 CUDA, QNN = "CUDAExecutionProvider", "QNNExecutionProvider"
+MACHINE = {
+    "onnxruntime": onnxruntime.__version__,
+    "backend": onnxruntime.backend.__version__,
+    "machine": platform.machine(),
+}
 
 
 class CheckTest(CommandTest):
@@ -49,12 +54,7 @@ class CheckTest(CommandTest):
         self.assertEqual((ran.status, ran.err, lines.status, lines.out), (1, "", 1, ""))
         found = json.loads(ran.out)
         problems = found.pop("problems")
-        machine = {
-            "onnxruntime": onnxruntime.__version__,
-            "backend": onnxruntime.backend.__version__,
-        }
-        machine |= {"machine": platform.machine()}
-        self.assertEqual(found, {"permitted": False, "warnings": [], **machine})
+        self.assertEqual(found, MACHINE | {"permitted": False, "warnings": []})
         self.assertEqual(lines.err.splitlines(), [f"error: {problem['message']}" for problem in problems])
         return [(problem["keyword"], problem["provider"], problem["key"]) for problem in problems]
 
@@ -66,10 +66,7 @@ class CheckTest(CommandTest):
         settings = {
             "session_config": {SPINNING: "0"},
             "run_config": SHRINKING,
-            "session_options": {
-                "execution_mode": "ORT_PARALLEL",
-                "intra_op_num_threads": 2,
-            },
+            "session_options": {"execution_mode": "ORT_PARALLEL", "intra_op_num_threads": 2},
             "free_dimension_overrides": {"N": 4},
             "extensions": ["json", "this"],
             "plugins": ["this"],
@@ -80,21 +77,19 @@ class CheckTest(CommandTest):
             "session_config": {SPINNING: False},
         }
         with no_session_opens():
-            found, page = (self.show("check", json.dumps(config), *flags) for flags in (["--json"], []))
+            found = self.json("check", json.dumps(config))
+            page = self.show("check", json.dumps(config))
         sent = {"dump_om_model": "0", "enable_cann_graph": "1"}
         expected = {
             "permitted": True,
             "problems": [],
             "warnings": [],
-            "onnxruntime": onnxruntime.__version__,
-            "backend": onnxruntime.backend.__version__,
-            "machine": platform.machine(),
             "provider_options": [
                 {"name": ABSENT, "kind": "built-in", "available": False, "options": sent},
                 {"name": CPU, "kind": "built-in", "available": True, "options": {}},
             ],
         }
-        self.assertEqual(json.loads(found), expected | settings)
+        self.assertEqual(found, MACHINE | expected | settings)
         lines = [
             f"Valid for ORT {onnxruntime.__version__} on {platform.machine()}. ORT would receive:",
             f"  {ABSENT} (built-in, not available in this process)",
@@ -148,16 +143,14 @@ class CheckTest(CommandTest):
             self.assertEqual(sys.stdin.tell(), 3)  # an endless stream ends the command
 
     def test_an_ep_that_is_not_available(self) -> None:
-        nvidia, sent = (
-            "NvTensorRTRTXExecutionProvider",
-            {"device_id": "1", "enable_cuda_graph": "0"},
-        )
+        nvidia = "NvTensorRTRTXExecutionProvider"
+        sent = {"device_id": "1", "enable_cuda_graph": "0"}
         for name, kind, given, options in (
             (QNN, "built-in", {}, {}),
             (nvidia, "plugin", {"device_id": 1}, sent),
         ):
             config = json.dumps({"provider_options": {name: given}})
-            (found,) = json.loads(self.show("check", config, "--json"))["provider_options"]
+            (found,) = self.json("check", config)["provider_options"]
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
             page = self.show("check", config)
             self.assertIn(
@@ -171,7 +164,7 @@ class CheckTest(CommandTest):
         with mock.patch.object(presence, "kinds", lambda: {QNN: "built-in"}):
             self.assertEqual(self.problems(config), [("provider_options", QNN, "device_id")])
         with mock.patch.object(presence, "kinds", lambda: {QNN: "plugin"}):
-            (found,) = json.loads(self.show("check", json.dumps(config), "--json"))["provider_options"]
+            (found,) = self.json("check", json.dumps(config))["provider_options"]
         self.assertEqual((found["kind"], found["available"]), ("plugin", True))
 
     def test_all_problems_at_once(self) -> None:
@@ -201,11 +194,23 @@ class CheckTest(CommandTest):
             "session_options": [],
         }
         expected = [
-            *((keyword, "", "") for keyword in ("sesion_config", "extensions", "session_options")),
-            *(("provider_options", name, "") for name in ("NoSuchExecutionProvider", CUDA, "")),
-            *(("provider_options", ABSENT, key) for key in ("enable_cann_graph", "no_such", "dump_graphs", "")),
-            *(("session_config", "", key) for key in (WRITES, PREPACKING, "gpu_graph_id", "")),
-            *(("run_config", "", key) for key in ("gpu_graph_id", "line\nbreak", "")),
+            ("sesion_config", "", ""),
+            ("extensions", "", ""),
+            ("session_options", "", ""),
+            ("provider_options", "NoSuchExecutionProvider", ""),
+            ("provider_options", CUDA, ""),
+            ("provider_options", "", ""),
+            ("provider_options", ABSENT, "enable_cann_graph"),
+            ("provider_options", ABSENT, "no_such"),
+            ("provider_options", ABSENT, "dump_graphs"),
+            ("provider_options", ABSENT, ""),
+            ("session_config", "", WRITES),
+            ("session_config", "", PREPACKING),
+            ("session_config", "", "gpu_graph_id"),
+            ("session_config", "", ""),
+            ("run_config", "", "gpu_graph_id"),
+            ("run_config", "", "line\nbreak"),
+            ("run_config", "", ""),
         ]
         self.assertCountEqual(self.problems(config), expected)
         for config in (
@@ -302,7 +307,7 @@ class CheckTest(CommandTest):
             self.assertEqual(len(ran.err.splitlines()), len(omitted), ran.err)
             for line, name in zip(ran.err.splitlines(), omitted, strict=True):
                 self.assertIn(name, line)
-        self.assertIsNone(json.loads(self.show("check", "{}", "--json"))["permit"])
+        self.assertIsNone(self.json("check", "{}")["permit"])
         broken = {
             "session_config": {"x": True},
             "session_options": {"y": [1]},

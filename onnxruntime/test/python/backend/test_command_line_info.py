@@ -44,7 +44,7 @@ class InfoTest(CommandTest):
         wheels = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
         variables = mock.patch.dict(os.environ, environment | {"COLUMNS": "999"}, clear=True)
         with process_with(bundled=(AZURE,), devices=devices), wheels, variables:
-            found, page = json.loads(self.show("info", "--json")), Ran("info").out
+            found, page = self.json("info"), Ran("info").out
         versions = {
             "onnxruntime": onnxruntime.__version__,
             "onnx": onnx.__version__,
@@ -100,7 +100,7 @@ class InfoTest(CommandTest):
         page = self.show("info")
         self.assertNotIn(VARIABLE, page)
         self.assertIn("\n  no plugin EP available (use --plugin)\n", page)
-        self.assertEqual(json.loads(self.show("info", "--json"))["problems"], [])
+        self.assertEqual(self.json("info")["problems"], [])
 
     @mock.patch.object(info, "in_child", lambda *_: ({}, ""))
     def test_wheels(self) -> None:
@@ -115,7 +115,7 @@ class InfoTest(CommandTest):
                 lambda n=names: {"onnxruntime": n},
             )
             with self.subTest(names), found:
-                self.assertEqual(json.loads(self.show("info", "--json", warns=warns))["wheels"], wheels)
+                self.assertEqual(self.json("info", warns=warns)["wheels"], wheels)
                 self.assertIn(f" ({shown})\n", self.show("info", warns=warns))
 
 
@@ -123,7 +123,7 @@ class ChildTest(CommandTest):
     def test_an_ep_that_works_and_one_that_does_not(self) -> None:
         # The environment's configuration concerns all EPs, so it does not count.
         with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
-            found = {one["name"]: one["works"] for one in json.loads(self.show("info", "--json"))["providers"]}
+            found = {one["name"]: one["works"] for one in self.json("info")["providers"]}
             _, error = info.in_child(["run", str(self.path), "--repeat", "0"], [], configured=True)
             self.assertIn(VARIABLE, error)
         self.assertEqual([*found], onnxruntime.get_available_providers())

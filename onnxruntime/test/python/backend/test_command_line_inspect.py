@@ -26,19 +26,32 @@ from onnxruntime.backend.provider_names import CUDA, OPENVINO
 from onnxruntime.backend.session import presence
 
 # An EP beside which no node is on the CPU EP, and a command that works.
-ALONE = {
-    "operators_on_cpu": {},
-    "runs_alone": None,
-    "captures": None,
-    "error": "",
-}  # an EP beside which no node is on the CPU EP
+ALONE = {"operators_on_cpu": {}, "runs_alone": None, "captures": None, "error": ""}
 WORKS = {"free_dimensions": {}, "error": "", "first_flags": "", "first_error": ""}
+
+
+class Children:
+    """Replaces ``info.in_child``: the proposed command works after some tries, and a row of an EP if these are few."""
+
+    def __init__(self, works: int) -> None:
+        self.works = works
+        self.tried: list[str] = []
+        self.rows: list[str] = []
+
+    def __call__(self, words: list[str], _: list[str], *, configured: bool = False) -> tuple[dict, str]:
+        if configured:
+            self.tried.append(" ".join(words))
+            fails = len(self.tried) <= self.works
+        else:
+            self.rows.append(" ".join(words))
+            fails = self.works > 2
+        return {"configurations": [ALONE | {"nodes": {CUDA: 1}}]}, "no" * fails
 
 
 @mock.patch.object(info, "in_child", execute_here)
 class InspectTest(CommandTest):
     def inspect(self, model: onnx.ModelProto) -> dict:
-        return json.loads(self.show("inspect", self.put("model.onnx", model), "--json"))
+        return self.json("inspect", self.put("model.onnx", model))
 
     def made(self, inputs: str, node: str, **initializers: np.ndarray) -> onnx.ModelProto:
         """Return a model of one node, whose output is ``Y``."""
@@ -73,7 +86,7 @@ class InspectTest(CommandTest):
             return ({"configurations": [of_eps[words[-1]]]}, "") if words[-1] in of_eps else ({}, "no device")
 
         with contextlib.chdir(self.folder), mock.patch.object(info, "in_child", in_child):
-            found = json.loads(self.show("inspect", "model.onnx", "--json"))
+            found = self.json("inspect", "model.onnx")
             page = self.show("inspect", "model.onnx")
         command = "python -m onnxruntime.backend run model.onnx --shape X=1x1234"
         expected = {
@@ -154,19 +167,16 @@ class InspectTest(CommandTest):
                 self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
     def test_the_error_is_that_of_the_first_shape(self) -> None:
-        path, errors = (
-            self.put("model.onnx", self.matmul("N, K", 3)),
-            (RuntimeError(str(n)) for n in range(99)),
-        )
+        path = self.put("model.onnx", self.matmul("N, K", 3))
+        errors = [RuntimeError(str(number)) for number in range(99)]
         with mock.patch.object(OnnxRuntimeBackendRep, "run", side_effect=errors) as run:
-            found = json.loads(self.show("inspect", path, "--json"))["run"]
+            found = self.json("inspect", path)["run"]
         self.assertEqual(found["error"], "0")
         sizes = (1, 2, 16, 32, 64, 128, 224, 256, 512, 640, 1024)
-        self.assertEqual(
-            [call.args[0][0].shape for call in run.call_args_list],
-            [(1, size) for size in sizes],
-        )
-        self.assertTrue(all(0.1 <= call.kwargs["timeout"] <= 20 for call in run.call_args_list))
+        for call, size in zip(run.call_args_list, sizes, strict=True):
+            (inputs,) = call.args
+            self.assertEqual(inputs[0].shape, (1, size))
+            self.assertTrue(0.1 <= call.kwargs["timeout"] <= 20)
         with (
             mock.patch.object(run_proposal, "_SECONDS", -1),
             mock.patch.object(OnnxRuntimeBackendRep, "run") as run,
@@ -176,15 +186,13 @@ class InspectTest(CommandTest):
             run.assert_called_once_with(mock.ANY, timeout=0.1)
         # Other shapes do not help if an input cannot be random.
         with mock.patch.object(run_proposal.inputs, "values", side_effect=MistakeError("m")) as values:
-            self.assertEqual(json.loads(self.show("inspect", path, "--json"))["run"]["error"], "m")
+            self.assertEqual(self.json("inspect", path)["run"]["error"], "m")
             values.assert_called_once()
 
     def test_a_command_that_fails_on_the_default_eps_is_not_proposed(self) -> None:
         """An EP may terminate the process. The environment's configuration applies, as to the user's command."""
-        command, crash = (
-            f"python -m onnxruntime.backend run {self.path}",
-            "the process was terminated by signal SIGSEGV",
-        )
+        command = f"python -m onnxruntime.backend run {self.path}"
+        crash = "the process was terminated by signal SIGSEGV"
         tried = []
 
         def in_child(words: list[str], plugins: list[str], **keywords: bool) -> tuple[dict, str]:
@@ -194,23 +202,15 @@ class InspectTest(CommandTest):
 
         with mock.patch.object(info, "in_child", in_child):
             page = self.show("inspect", self.path).partition("\n\n")[2].split("\n", 2)
-        self.assertEqual(
-            page[:2],
-            [
-                "This command works with random inputs:",
-                f"  {command} --provider-option {CPU}",
-            ],
-        )
-        self.assertEqual(
-            page[2].split(),
-            f"Without --provider-option, the command fails: {crash}".split(),
-        )
+        self.assertEqual(page[0], "This command works with random inputs:")
+        self.assertEqual(page[1], f"  {command} --provider-option {CPU}")
+        self.assertEqual(" ".join(page[2].split()), f"Without --provider-option, the command fails: {crash}")
         words = ["run", str(self.path)]
         on_cpu = [*words, "--provider-option", CPU]
         for got, expected in zip(tried, (words, on_cpu), strict=True):
             self.assertEqual(got, ([*expected, "--repeat", "1"], {"configured": True}))
         with mock.patch.object(info, "in_child", lambda *_, **__: ({}, "no")):
-            found = json.loads(self.show("inspect", self.path, "--json"))["run"]
+            found = self.json("inspect", self.path)["run"]
         self.assertEqual((found["error"], found["first_error"]), ("no", "no"))
 
     @mock.patch.object(presence, "kinds", lambda: dict.fromkeys((CPU, CUDA), "built-in"))
@@ -220,62 +220,43 @@ class InspectTest(CommandTest):
             "model.onnx",
             self.made("float[batch, 3, ?] X, float[batch, 3, 2] U", "Concat <axis = 2> (X, U)"),
         )
-        option, sizes = (
-            ["--provider-option", "CUDA.enable_cuda_graph=1"],
-            ["--free-dimension", "batch=1"],
+        option = "--provider-option CUDA.enable_cuda_graph=1"
+        with_size = f"{option} --free-dimension batch=1"
+        without = f"--provider-option {CUDA}"
+        choices = (
+            f"--shape X=1x3x1 --shape U=1x3x2 {option}",
+            f"--shape X=1x3x1 {with_size}",
+            f"--shape X=1x3x1 --shape U=1x3x2 {without}",
+            f"--shape X=1x3x1 --shape U=1x3x2 --provider-option {CPU}",
         )
-        shapes, of_x = ["--shape", "X=1x3x1", "--shape", "U=1x3x2"], ["--shape", "X=1x3x1"]
-        without = ["--provider-option", CUDA]
-        choices = [
-            [*shapes, *option],
-            [*of_x, *option, *sizes],
-            [*shapes, *without],
-            [*shapes, "--provider-option", CPU],
-        ]
         for works, captures, of_ep, line in (
             (0, True, option, "graphs are captured"),
-            (1, True, [*option, *sizes], "graphs are captured with batch=1"),
+            (1, True, with_size, "graphs are captured with batch=1"),
             (2, False, without, "graphs are not captured"),
             (3, False, without, "cannot run this model: no"),
             (4, False, without, "cannot run this model: no"),
         ):
-            tried, rows = [], []
-
-            def in_child(
-                words: list[str],
-                _: list[str],
-                *,
-                works=works,
-                tried=tried,
-                rows=rows,
-                configured=False,
-            ):
-                (tried if configured else rows).append(words)
-                fails = len(tried) <= works if configured else works > 2
-                return {"configurations": [ALONE | {"nodes": {CUDA: 1}}]}, "no" * fails
-
+            children = Children(works)
             with (
                 self.subTest(works),
-                mock.patch.object(info, "in_child", in_child),
+                mock.patch.object(info, "in_child", children),
                 mock.patch.object(OnnxRuntimeBackendRep, "run"),
             ):
-                found = json.loads(self.show("inspect", path, "--json", *option))
-                words = [["run", str(path), *choice, "--repeat", "1"] for choice in choices]
-                self.assertEqual(tried, words[: works + 1])
-                self.assertEqual(rows, [["run", str(path), "--repeat", "0", *of_ep]])
+                found = self.json("inspect", path, *option.split())
+                commands = [f"run {path} {choice}" for choice in choices]
+                self.assertEqual(children.tried, [f"{command} --repeat 1" for command in commands[: works + 1]])
+                self.assertEqual(children.rows, [f"run {path} --repeat 0 {of_ep}"])
                 self.assertIs(found["providers"][1]["captures"], captures)
                 proposal = found["run"]
-                self.assertEqual(shlex.split(proposal["command"])[4:], words[min(works, 3)][1:-2])
-                self.assertEqual(proposal["free_dimensions"], {"batch": 1} if works == 1 else {})
-                first = (shlex.join(option), "no") if works else ("", "")
-                self.assertEqual((proposal["first_flags"], proposal["first_error"]), first)
-                tried.clear()
-                page = self.show("inspect", path, *option)
+                self.assertEqual(proposal["command"].partition("backend ")[2], commands[min(works, 3)])
+                self.assertEqual("batch" in proposal["free_dimensions"], works == 1)
+                self.assertEqual(proposal["first_flags"], option * bool(works))
+                self.assertEqual(proposal["first_error"], "no" * bool(works))
+                children.tried.clear()
+                page = self.show("inspect", path, *option.split())
                 self.assertIn(f" {line}\n", page)
-                self.assertEqual(
-                    f"With {first[0]}, the command fails: no" in " ".join(page.split()),
-                    works > 0,
-                )
+                fails = f"With {option}, the command fails: no"
+                self.assertEqual(fails in " ".join(page.split()), works > 0)
 
     def test_flags_of_the_run_command(self) -> None:
         path = self.put("a model.onnx", two_nodes())
@@ -285,7 +266,7 @@ class InspectTest(CommandTest):
             lambda *_, **__: ({"configurations": [ALONE | {"nodes": None}]}, ""),
         )
         with mock.patch.object(main, "_register", lambda plugins, _: plugins), children:
-            found = json.loads(self.show("inspect", path, "--json", "--plugin", "a", "--plugin", "b c=d"))["run"]
+            found = self.json("inspect", path, "--plugin", "a", "--plugin", "b c=d")["run"]
         flags = "--plugin a --plugin 'b c=d'"
         self.assertEqual(
             found["command"],
@@ -313,7 +294,7 @@ class InspectTest(CommandTest):
         options.optimized_model_filepath = str(self.folder / "model.ort")
         options.add_session_config_entry("session.save_model_format", "ORT")
         onnxruntime.InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
-        found = json.loads(self.show("inspect", self.folder / "model.ort", "--json"))
+        found = self.json("inspect", self.folder / "model.ort")
         self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (None, None, None))
         page = self.show("inspect", self.folder / "model.ort")
         self.assertRegex(page, r"\nsize      [\d,]+ bytes\ninputs ")

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import unittest
 from types import SimpleNamespace
 
@@ -26,7 +25,7 @@ PROVIDERS = refusals.provider_tables()
 
 class OptionsTest(CommandTest):
     def names(self, *arguments: str) -> list[str]:
-        found = json.loads(self.show("options", *arguments, "--json"))
+        found = self.json("options", *arguments)
         return [entry["name"] for table in found["tables"] for entry in table["entries"]]
 
     def test_scopes_in_other_words(self) -> None:
@@ -37,7 +36,7 @@ class OptionsTest(CommandTest):
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
 
     def test_json(self) -> None:
-        found = json.loads(self.show("options", "session", "--search", "spinning", "--json"))
+        found = self.json("options", "session", "--search", "spinning")
         self.assertEqual(found["tables"][0]["title"], "session_config")
         (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
         rule = SESSION_CONFIG[SPINNING]
@@ -51,7 +50,7 @@ class OptionsTest(CommandTest):
             entry,
             expected | {"default": rule.default, "requires": options.conditions(rule)},
         )
-        found = json.loads(self.show("options", "session", "--refused", "--search", WRITES, "--json"))
+        found = self.json("options", "session", "--refused", "--search", WRITES)
         table = found.pop("tables")[0]
         self.assertEqual(found, {"scope": "session", "search": WRITES, "listed": "refused"})
         refused = SESSION_CONFIG[WRITES]
@@ -134,7 +133,7 @@ class OptionsTest(CommandTest):
         for (scope, tables), flags in itertools.product(scopes.items(), ([], ["--refused"])):
             words = ["options", *filter(None, [scope]), *flags]
             self.show(*words)  # checks the layout of all texts
-            found = json.loads(self.show(*words, "--json"))["tables"]
+            found = self.json(*words)["tables"]
             for table, (title, ep, rules) in zip(found, tables, strict=True):
                 with self.subTest(words, title=title):
                     names = [name for name, rule in sorted(rules.items()) if (type(rule) is Rule) is not bool(flags)]
@@ -153,7 +152,7 @@ class OptionsTest(CommandTest):
 
     def test_a_plugin_ep_without_a_table(self) -> None:
         with process_with(plugins=(UNKNOWN,)):
-            tables = json.loads(self.show("options", "unheardof", "--json"))["tables"]
+            tables = self.json("options", "unheardof")["tables"]
         self.assertEqual(tables, [{"title": UNKNOWN, "provider": UNKNOWN, "entries": [], "others": 0}])
 
     def test_releases(self) -> None:

@@ -91,7 +91,7 @@ class ReportTest(CommandTest):
             ("cpu", line("a", outcome="failed") + "\n" + line("a", only_cpu)),
         ):
             with self.subTest(line_of_test):
-                found = json.loads(self.show("report", self.put("of.jsonl", line_of_test + "\n"), "--json"))
+                found = self.json("report", self.put("of.jsonl", line_of_test + "\n"))
                 (configuration,) = found["configurations"]
                 for kind in KINDS:
                     self.assertEqual(configuration[kind], int(kind == result), kind)
@@ -201,7 +201,7 @@ class ReportTest(CommandTest):
         second = [line("d", on_cpu(Attention=1)), line("h", model(OTHER, CPU, cpu={}))]
         paths = [self.report("first", first), self.report("second", second)]
         page = self.folder / "page.html"
-        found = json.loads(self.show("report", *paths, "--html", page, "--json"))
+        found = self.json("report", *paths, "--html", page)
         rows = rows_of(page.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}%", "%"))
         replaced = "none: ORT replaced the operator; 1 passed,"
         for row, classes in (
@@ -237,7 +237,7 @@ class ReportTest(CommandTest):
             line("a_cuda", outcome="skipped", reason=f"Skipped: {skipped}"),
             line("b_cuda", outcome="skipped", reason="Skipped: no locale"),
         ]
-        found = json.loads(self.show("report", self.report("of", lines), "--json"))
+        found = self.json("report", self.report("of", lines))
         self.assertEqual(list(found["tests"]), ["a_cpu", "b_cuda"])
         self.assertEqual(found["configurations"][0]["skipped"], 1)
 
@@ -250,7 +250,7 @@ class ReportTest(CommandTest):
             ("error", "RuntimeError: NotImplemented: X"),
         ):
             path = self.report("of", [line("t", outcome="failed", reason=reason)])
-            found = json.loads(self.show("report", path, "--json", "--html", page))
+            found = self.json("report", path, "--html", page)
             self.assertEqual(found["tests"]["t"]["of"]["failure"], kind)
             self.assertIn(f'class="failed {kind}"', page.read_text(encoding="utf-8"))
 

@@ -41,7 +41,7 @@ class ReportTest(CommandTest):
         words = f"--provider-option cpu --session-config {PREPACKING}=1 --device CPU --session-option logid=x --compare"
         shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
         with process_with():
-            result = self.run_json(self.path, "--run-config", shrinking, *words.split())
+            result = self.json("run", "--repeat", "2", self.path, "--run-config", shrinking, *words.split())
         (one,) = result["configurations"]
         latency = one.pop("latency_ms")
         self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
@@ -204,7 +204,7 @@ class ReportTest(CommandTest):
                 call as calls,
                 mock.patch.object(run, "_SECONDS", seconds),
             ):
-                found = json.loads(self.show("run", self.path, *flags, "--json"))["configurations"]
+                found = self.json("run", self.path, *flags)["configurations"]
                 self.assertEqual(calls.call_count, len(found) * (3 + runs))
                 figures = {
                     "p50": 1000.0,
@@ -344,7 +344,7 @@ class MistakeTest(CommandTest):
         mistake = self.mistake("run", sequence)
         self.assertIn("seq(float32)", mistake)
         self.assertIn("--input X=VALUE", mistake)
-        found = json.loads(self.show("inspect", sequence, "--json"))["run"]
+        found = self.json("inspect", sequence)["run"]
         self.assertIn("seq(float32)", found["error"])
 
 

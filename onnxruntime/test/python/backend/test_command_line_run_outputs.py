@@ -79,7 +79,7 @@ class CompareTest(CommandTest):
         configs = [json.dumps({"provider_options": {CPU: {}}, "session_config": {key: value}}) for value in (1, 0, 1)]
         words = [word for config in configs for word in ("--config", config)]
         command = ["run", path, *words, "--compare", "--repeat", "1"]
-        found = json.loads(self.show(*command, "--json"))["configurations"]
+        found = self.json(*command)["configurations"]
         outputs = [one["outputs"][0] for one in found]
         self.assertNotIn("difference_to_first", outputs[0])
         self.assertEqual(outputs[1]["difference"]["absolute"], 0)
@@ -119,7 +119,7 @@ class CompareTest(CommandTest):
         self.assertEqual(run_page._cells(found | {"outputs": [differs, output]})[-1], "DIFFER")
 
     def test_without_a_reference(self) -> None:
-        found = self.run_json(self.path)
+        found = self.json("run", "--repeat", "2", self.path)
         self.assertIsNone(found["tolerance"])
         self.assertNotIn("difference", found["configurations"][0]["outputs"][0])
         right = run.backend.prepare

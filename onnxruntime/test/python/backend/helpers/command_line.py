@@ -128,12 +128,13 @@ class CommandTest(unittest.TestCase):
                 self.assertFalse(head.strip() and len(head) > 20, line)
                 self.assertGreater(len(word), width // 2)  # a path or a name
 
-    def run_json(self, *arguments: object, **keywords: str) -> dict:
-        return json.loads(self.show("run", *arguments, "--json", "--repeat", "2", **keywords))
+    def json(self, *arguments: object, **keywords: str) -> dict:
+        """Execute a command that succeeds, and return its result."""
+        return json.loads(self.show(*arguments, "--json", **keywords))
 
     def run_one(self, *arguments: object, **keywords: str) -> dict:
         """Execute ``run`` with one configuration, and return its part of the result."""
-        (only,) = self.run_json(*arguments, **keywords)["configurations"]
+        (only,) = self.json("run", *arguments, "--repeat", "2", **keywords)["configurations"]
         return only
 
     def mistake(self, *arguments: object) -> str:
