@@ -72,7 +72,7 @@ def add_tests(environment: str, table: dict) -> None:
     """Add the session that runs the tests of an environment."""
     name = f"test-{environment}"
     required = [environment]
-    without = LISTED_TESTS["once"] + LISTED_TESTS["python"]
+    without = LISTED_TESTS["once"]
     start = f"ORT_BACKEND_EXAMPLES=100 {PARALLEL}"
     if environment == "cpu":
         name = "test"
