@@ -147,9 +147,6 @@ class SessionLock(Owner):
                 owner = self._owner
                 if not owner or owner == thread:
                     return function(*arguments)
-            except BaseException as error:
-                _clear_frames(error)
-                raise
             finally:
                 del running[thread]
             call_holding(self._alone, options, self._forget_owner)
@@ -303,7 +300,11 @@ def construct(
 
 
 def _construct_owned(lock: SessionLock, constructor: Callable[[], InferenceSession]) -> InferenceSession:
-    session = constructor()
+    try:
+        session = constructor()
+    except BaseException as error:
+        _clear_frames(error)
+        raise
     lock.own(session)
     return session
 

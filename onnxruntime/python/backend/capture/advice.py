@@ -11,7 +11,6 @@ them. This takes time only after a refusal.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -40,7 +39,6 @@ def explain(
     ep = _capturing(permit)
     if not ep or not _is_refusal(error):
         return
-    traceback.clear_frames(error.__traceback__)  # they keep the session that failed
     reason, advice = _reason_and_advice(error, ep, permit, open_again)
     problem = f"{reason}. {advice}"
     if OF_ORT in str(error):
@@ -95,7 +93,6 @@ def _reason_and_advice(
     except Exception as failure:  # ORT raises classes without a common base
         if not _is_refusal(failure):  # such as a size that the model does not have
             return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
-        traceback.clear_frames(failure.__traceback__)
         fixed = None
         if OF_ORT in str(failure):
             fixed = _opened(open_again, replace(without, sizes=sizes))

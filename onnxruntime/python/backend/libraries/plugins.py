@@ -80,19 +80,12 @@ def register(names: Iterable[str], origin: str = "") -> None:
 
 def _register_once(name: str) -> _Plugin | None:
     """Register a plugin under the lock, or return ``None`` if this process has registered it."""
-    lock = _lock
-    taken: list[bool] = []
-    try:
-        # One C call takes the lock and records it: an interrupt between two steps would leave the lock taken.
-        taken.extend(map(lock.acquire, (True,)))
+    with _lock:
         if name in _registered:
             return None
         plugin = _register(name)
         _registered[name] = plugin
         return plugin
-    finally:
-        if taken:
-            lock.release()
 
 
 def lacks_device(ep: str) -> bool:

@@ -44,7 +44,6 @@ DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import. Other imports are at the top of a module.
 IN_FUNCTIONS = {
     "unittest",
-    "difflib",
     f"{PACKAGE}.environment.variable",
     f"{PACKAGE}.refusals.suggestions",
 }
