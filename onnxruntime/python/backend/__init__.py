@@ -4,17 +4,16 @@
 # --------------------------------------------------------------------------
 """ONNX's backend API on top of ONNX Runtime."""
 
-from typing import TYPE_CHECKING
-
-from . import optional_parts
 from .backend import is_compatible, prepare, run, supports_device
 from .errors import NotPermittedError, WrongTypeError
+from .limits import Cancellation
 from .runs.errors import InputError, RunCancelledError
 
 __version__ = "1.1"
 
 # For help(), which lists the modules only otherwise.
 __all__ = [
+    "Cancellation",
     "InputError",
     "NotPermittedError",
     "RunCancelledError",
@@ -24,10 +23,3 @@ __all__ = [
     "run",
     "supports_device",
 ]
-
-_limits = optional_parts.for_keyword("cancellation")
-if TYPE_CHECKING:
-    from .limits import Cancellation
-elif _limits is not None:
-    Cancellation = _limits.Cancellation
-    __all__ += ["Cancellation"]

@@ -6,10 +6,7 @@
 
 import sys
 
-from onnxruntime.backend import optional_parts
+from onnxruntime.backend.command_line.main import main
 
 if __name__ == "__main__":
-    absence = optional_parts.absence_of_part("command_line")
-    if absence:
-        sys.exit(f"error: {absence}")
-    sys.exit(optional_parts.function("command_line.main:main")())
+    sys.exit(main())

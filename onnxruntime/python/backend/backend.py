@@ -17,18 +17,21 @@ from onnx.checker import ValidationError, check_model
 
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
-from onnxruntime.backend import optional_parts, request
+from onnxruntime.backend import limits, request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import permit_of, values_of
 from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
-from onnxruntime.backend.keywords import KEYWORDS, LIMITS
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
-from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, state, verification
+from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, verification
 from onnxruntime.backend.session.reports import Applied
+
+# By id, each session that `prepare` has created and passes to `prepare` of the class, with its settings.
+_handed_over: dict[int, tuple[InferenceSession, Applied]] = {}
 
 
 class OnnxRuntimeBackend(Backend):
@@ -123,10 +126,9 @@ class OnnxRuntimeBackend(Backend):
         """
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
         keywords = _taken(dict(zip(KEYWORDS, values, strict=True)), KEYWORDS)
-        if isinstance(model, InferenceSession):
-            applied = state.of(model).take_applied()
-            if applied is not None:
-                return _prepare_created(model, applied, keywords, kwargs)
+        handed_over = _handed_over.pop(id(model), None)
+        if handed_over is not None:
+            return _prepare_created(*handed_over, keywords, kwargs)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString"):
@@ -154,9 +156,7 @@ class OnnxRuntimeBackend(Backend):
         :return: list of outputs.
         """
         limits_of_run = _taken(kwargs, LIMITS)
-        for keyword in limits_of_run:
-            look_up.check_part_of(keyword)
-            optional_parts.require(keyword, keyword).check(**limits_of_run)
+        limits.check(**limits_of_run)
         keywords = _taken(kwargs, KEYWORDS)
         allowlist = request.of_environment().allowlist(Process.here())
         run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
@@ -240,12 +240,17 @@ def _prepare_source(
         permit = permit_of(requested, process)
         options = SessionOptions()
         released_opsets = backend.allowReleasedOpsetsOnly
-        session, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
+        created, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-    verification.check(session, permit)
-    state.of(session).applied = reports.of(session, permit, libraries)
-    rep = backend.prepare(session, device, **attributes)
+    session = created.session
+    verification.check(session, created.permit)
+    applied = reports.of(session, created.permit, libraries)
+    try:
+        _handed_over[id(session)] = session, applied
+        rep = backend.prepare(session, device, **attributes)
+    finally:
+        _handed_over.pop(id(session), None)  # prepare of a subclass may not pass the session on
     _log(rep, time.perf_counter() - started)
     return rep
 

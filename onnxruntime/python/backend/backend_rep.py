@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.session import nodes, parts, state
+from onnxruntime.backend.session import nodes, selection, state
 from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
 from onnxruntime.backend.session.routes import NOT_READY, Runs, is_ort
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
@@ -118,11 +117,8 @@ class OnnxRuntimeBackendRep(BackendRep):
     def why_serial(self) -> str:
         """Why no runs on OpenVINO are parallel. Empty if runs of several threads can be parallel, and on other EPs."""
         session = self.session
-        for part in parts.of_session(session):
-            if part.why_serial:
-                why_serial_of = optional_parts.function(part.why_serial)
-                return why_serial_of(session)
-        return ""
+        reasons = [part.why_serial(session) for part in selection.for_session(session)]
+        return ". ".join(filter(None, reasons))
 
     def configuration(self) -> dict[str, dict]:
         """
@@ -241,10 +237,11 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
             call of the same thread on the device.
         """
-        lock = self._ready().device_lock
-        if lock is None:
+        runs = self._ready()
+        owned = state.of(runs.session).owned if runs.is_ort else None
+        if owned is None:
             return nullcontext()
-        return lock.alone()
+        return owned.owner.alone()
 
     def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""

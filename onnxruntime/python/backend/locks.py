@@ -19,7 +19,7 @@ others, the inner call goes on. Otherwise, it raises a ``RuntimeError``, because
 No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases what the thread
 owns. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
 
-All of this relies on the global interpreter lock, which orders the steps of all threads (``optional_parts.py``).
+All of this relies on the global interpreter lock, which orders the steps of all threads (``session/selection.py``).
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import RLock, get_ident
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.session import state
+from onnxruntime.backend.session.construction import Construction, Created
+from onnxruntime.backend.session.part import CreateSession, SessionPart
 from onnxruntime.backend.session.release import Owned, Owner
 
 _Result = TypeVar("_Result")
@@ -274,29 +276,25 @@ def of(providers: Iterable[str]) -> SessionLock | None:
     return CUDA if any(ep in providers for ep in provider_names.THROUGH_CUDA) else None
 
 
-def create(
-    create_session: Callable[[], InferenceSession], model: object, options: object, permit: Permit
-) -> InferenceSession:
-    """Create a session if this process and thread can use its device."""
-    lock = of(permit.providers)
-    assert lock is not None  # only such sessions
-    lock.run(None, bool)  # raises an error if this thread or this process cannot
-    for settings in permit.providers.values():
-        device = settings.get("device_id")
-        if device is not None and device.text != "0":
-            lock.other_devices = True  # before ORT changes CUDA's current device of this thread
-    return create_session()
+class LockPart(SessionPart):
+    """Creates and runs a session under the lock of its device."""
 
+    name = "locks"
 
-def construct(
-    constructor: Callable[..., InferenceSession],
-    permit: Permit,
-    **arguments: object,
-) -> InferenceSession:
-    """Create a session under the lock of its EPs. The lock owns the session before anything else can fail."""
-    lock = of(permit.providers)
-    assert lock is not None  # only such sessions
-    return lock.run(None, _construct_owned, lock, partial(constructor, **arguments))
+    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+        """Create a session if this process and thread can use its device. The lock owns it before anything can fail."""
+        lock = of(construction.permit.providers)
+        assert lock is not None  # only such sessions
+        lock.run(None, bool)  # raises an error if this thread or this process cannot
+        for settings in construction.permit.providers.values():
+            device = settings.get("device_id")
+            if device is not None and device.text != "0":
+                lock.other_devices = True  # before ORT changes CUDA's current device of this thread
+        under_lock = partial(lock.run, None, _construct_owned, lock)
+        return create_session(replace(construction, call=under_lock))
+
+    def guard(self, session: InferenceSession) -> SessionLock | None:
+        return lock_of(session)
 
 
 def _construct_owned(lock: SessionLock, constructor: Callable[[], InferenceSession]) -> InferenceSession:

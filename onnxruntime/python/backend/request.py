@@ -16,6 +16,7 @@ from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
@@ -24,7 +25,6 @@ from onnxruntime.backend.errors import (
     reject_type,
     show,
 )
-from onnxruntime.backend.keywords import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 _MOST_DIGITS = 2  # of the index of a device

@@ -19,11 +19,15 @@ from onnxruntime.backend.errors import Place, refuse, show
 from onnxruntime.backend.provider_names import (
     CAPTURE_SWITCHES,
     CPU,
+    CUDA,
     GPU,
     NPU,
     OF_OPENVINO,
     ON_CUDA_DEVICE,
     OPENVINO,
+    OPENVINO_AUTO,
+    TENSORRT,
+    WEBGPU,
 )
 
 only_warns = partial(Need, only_warns=True, otherwise="has no effect in this session")
@@ -53,10 +57,10 @@ def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict
 
 def why_not(ep: str, facts: SessionFacts) -> str:
     """Return the reason why an EP cannot be in a session, or ``""``."""
-    need = PROVIDER_NEEDS.get(ep)
-    if need is None or need.holds(facts, ""):
-        return ""
-    return need.reason
+    for need in PROVIDER_NEEDS.get(ep, ()):
+        if not need.holds(facts, ""):
+            return need.reason
+    return ""
 
 
 def has(*eps: str) -> Need:
@@ -231,15 +235,30 @@ def openvino_device(facts: SessionFacts) -> str:
     return facts.option(OPENVINO, "device_type", "CPU")
 
 
-# The condition for an EP to be in a session.
+_CORES = Need(
+    # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
+    # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
+    "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
+    lambda facts, _: openvino_device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or threads.usable_cores() > 1,
+    otherwise="a run that must fail returns the outputs of the previous run, and sessions crash the process",
+)
+
+# Locks.
+
+_GLOBAL_LOCK = "Python's global interpreter lock, which free-threaded Python lacks"
+_NO_LOCKS = "the locks of its sessions fail"
+_LOCKS = Need(_GLOBAL_LOCK, lambda *_: threads.has_global_lock(), otherwise=_NO_LOCKS)
+_LOCKS_TO_CAPTURE = Need(
+    f"{_GLOBAL_LOCK}, to capture graphs",
+    lambda facts, _: threads.has_global_lock() or not _captures(facts),
+    otherwise=_NO_LOCKS,
+)
+
+# The conditions for an EP to be in a session.
 PROVIDER_NEEDS = {
-    OPENVINO: Need(
-        # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
-        # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
-        "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
-        lambda facts, _: (
-            openvino_device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or threads.usable_cores() > 1
-        ),
-        otherwise="a run that must fail returns the outputs of the previous run, and sessions crash the process",
-    )
+    OPENVINO: (_LOCKS, _CORES),
+    OPENVINO_AUTO: (_LOCKS,),
+    WEBGPU: (_LOCKS,),
+    CUDA: (_LOCKS_TO_CAPTURE,),
+    TENSORRT: (_LOCKS_TO_CAPTURE,),
 }

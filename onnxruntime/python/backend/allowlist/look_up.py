@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist import session_config, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
@@ -85,7 +84,6 @@ class Allowlist:
                 advice = suggestions().unknown_provider(ep)
                 refuse(Place("provider_options", ep, None if ep else ""), f"unknown execution provider{advice}")
             providers[ep] = self._options(ep, kinds, options)
-            _check_parts(ep, providers[ep])
         return providers
 
     def _options(
@@ -200,21 +198,6 @@ def _refuse_attribute(
     if reason:
         permitted = ", ".join(sorted(table))
         refuse(Place(name), f"{reason}. Permitted attributes: {permitted}", show(value))
-
-
-def check_part_of(keyword: str) -> None:
-    """Check that this build contains the optional part that a keyword argument needs, if any."""
-    absence = optional_parts.absence_for_keyword(keyword)
-    if absence:
-        reject(Place(keyword), absence)
-
-
-def _check_parts(ep: str, options: Settings) -> None:
-    """Check that this build contains the optional parts that an EP with these options needs."""
-    switched_on = [name for name, setting in options.items() if setting.value is True]
-    absence, option = optional_parts.absence_for(ep, switched_on)
-    if absence:
-        reject(Place("provider_options", ep, option), absence)
 
 
 def reject_device(

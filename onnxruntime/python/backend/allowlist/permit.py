@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import conditions, threads, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
-from onnxruntime.backend.allowlist.look_up import check_part_of, refuse_while_model_configures
+from onnxruntime.backend.allowlist.look_up import refuse_while_model_configures
 from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts, Values, texts_of
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import Place, refuse, reject, show, warn
-from onnxruntime.backend.keywords import ENVIRONMENT, LIBRARIES, PERMIT
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -66,9 +65,6 @@ def permit_of(request: Request, process: Process) -> Permit:
     allowlist = request.allowlist(process)
     settings = request.settings
     attributes = allowlist.attributes(SESSION_ATTRIBUTES, request.attributes, settings.get("session_options", NOTHING))
-    for keyword, values in settings.items():
-        if values:  # an empty mapping needs nothing
-            check_part_of(keyword)
     sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
     tables: dict[str, Settings] = {}  # whose conditions matter
     explicit = "provider_options" in settings
@@ -141,11 +137,8 @@ def _available_providers(process: Process) -> dict[str, Settings]:
     providers = {}
     facts = SessionFacts(process, process.providers)
     for ep in process.providers:
-        absence, _ = optional_parts.absence_for(ep)
         reason = conditions.why_not(ep, facts)
-        if absence:
-            warn(f"{ep} is left out: {absence}")
-        elif reason:
+        if reason:
             warn(f"{ep} is left out, because {reason}")
         else:
             providers[ep] = NOTHING

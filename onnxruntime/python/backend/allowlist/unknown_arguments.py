@@ -13,11 +13,13 @@ from typing import NoReturn
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.rules import Values
+from onnxruntime.backend.allowlist.tables import LIMITS, MOST_ENTRIES
 from onnxruntime.backend.errors import Place, nearest, reject, show, warn
-from onnxruntime.backend.keywords import LIKE_A_LIMIT, LIMITS, MOST_ENTRIES
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _LONGEST_NAME = 100  # of a limit
+# Other names that a caller can take for a limit, in lower case. A limit is never ignored.
+_LIKE_A_LIMIT = "[a-z_]*(time_?out|deadline|time_?(limit|budget)|max_?(run_?)?(time|duration|seconds))[a-z_]*"
 
 
 def check_number(keyword_arguments: Values) -> None:
@@ -57,7 +59,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 def _reject_limit(name: str, value: object) -> None:
     if name in LIMITS:
         reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
-    if re.fullmatch(LIKE_A_LIMIT, name.lower()):
+    if re.fullmatch(_LIKE_A_LIMIT, name.lower()):
         seconds = suggestions().seconds(name, value) or "SECONDS"
         problem = f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
         reject(Place(name), problem, show(value))

@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, Place, reworded
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
-from onnxruntime.backend.session import nodes
+from onnxruntime.backend.session import capturing, nodes
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 WITHOUT = "Prepare the model without graph capture"
@@ -36,9 +36,9 @@ def explain(
 
     :param open_again: opens the model with another permit.
     """
-    ep = _capturing(permit)
-    if not ep or not _is_refusal(error):
+    if not _is_refusal(error):
         return
+    ep = capturing.of_permit(permit)[0]
     reason, advice = _reason_and_advice(error, ep, permit, open_again)
     problem = f"{reason}. {advice}"
     if OF_ORT in str(error):
@@ -54,14 +54,6 @@ def explain(
         value="",  # prepare adds it
         reason=problem,
     ) from None
-
-
-def _capturing(permit: Permit) -> str:
-    for ep, settings in permit.providers.items():
-        switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
-        if switch is not None and switch.value:
-            return ep
-    return ""
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -19,8 +19,9 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -30,14 +31,15 @@ from onnx import numpy_helper
 
 import onnxruntime
 from onnxruntime import InferenceSession, NodeArg, SessionOptions
-from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.capture.operators import Condition
 from onnxruntime.backend.errors import Place, reject, show
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session.parts import config_entry
+from onnxruntime.backend.session import capturing
+from onnxruntime.backend.session.construction import Construction, Created, config_entry
+from onnxruntime.backend.session.part import CreateSession
 
 # ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
 DISABLED_OPTIMIZERS = ("NchwcTransformer",)
@@ -45,34 +47,22 @@ DISABLED_OPTIMIZERS = ("NchwcTransformer",)
 _MOST_BYTES = 64 * 2**20
 
 
-def open_session(
-    create_session: Callable[..., InferenceSession],
-    options: SessionOptions,
-    granted: Mapping[str, Mapping[str, Setting]],
-) -> tuple[InferenceSession, bool]:
-    """Create a session with these options. Return the session and whether its final graph was checked."""
-    ep = _capturing(granted)
-    if ep is None:
-        return create_session(), False
+def open_session(create_session: CreateSession, construction: Construction) -> tuple[Created, bool]:
+    """Create a session. Return it and whether its final graph was checked."""
+    # ORT cannot save a graph of TensorRT, which compiles nodes.
+    eps = [ep for ep in capturing.of_permit(construction.permit) if ep != TENSORRT]
+    if not eps:
+        return create_session(construction), False
+    ep = eps[0]
+    options = construction.options
     entry = config_entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
-    disabled = list(filter(None, entry.split(";")))
-    disabled += DISABLED_OPTIMIZERS
+    disabled = (*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS)
     with written(options) as path:
-        session = create_session(disabled_optimizers=disabled)
-        reason = check(session, ep, path)
+        created = create_session(replace(construction, disabled_optimizers=disabled))
+        reason = check(created.session, ep, path)
     if reason:
         reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)
-    return session, True
-
-
-def _capturing(granted: Mapping[str, Mapping[str, Setting]]) -> str | None:
-    """Return the EP that captures and whose final graph ORT can save: TensorRT compiles nodes."""
-    for ep in (WEBGPU, CUDA):
-        settings = granted.get(ep, {})
-        switch = settings.get(CAPTURE_SWITCHES[ep])
-        if switch is not None and switch.value:
-            return ep
-    return None
+    return created, True
 
 
 @contextmanager

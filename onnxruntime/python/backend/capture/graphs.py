@@ -40,7 +40,6 @@ from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session.routes import no_fast_path
 
 _Value: TypeAlias = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
@@ -162,7 +161,7 @@ class Capture:
         """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`."""
         # A subclass can override its methods.
         if self._session.__class__ is not InferenceSession or own_runs.is_replaced(self._session, "run_with_iobinding"):
-            return no_fast_path
+            return fast_path.none
         return FastPath(self, self._session, list(self._types), prepared).run
 
     def graph_of(self, graph_id: str | None, inputs: Sequence[Any]) -> Graph | None:

@@ -17,7 +17,7 @@ from weakref import proxy, ref
 
 from onnxruntime import InferenceSession, IOBinding, RunOptions
 from onnxruntime.backend.capture.graph_ids import DEFAULT_ID, GRAPH_ID, ORDINARY
-from onnxruntime.backend.session import parts
+from onnxruntime.backend.session import capturing
 
 _BINDING_METHOD = "run_with_iobinding"
 _METHODS = ("run", "run_async", "run_with_ort_values", _BINDING_METHOD)
@@ -65,7 +65,7 @@ def _run(
 ) -> object:
     """Run a session, unless it captures graphs and the run would return wrong values."""
     graph_id = _graph_id((*arguments, *keywords.values()))
-    if graph_id != ORDINARY and parts.capturing(session):
+    if graph_id != ORDINARY and capturing.of_session(session):
         if name != _BINDING_METHOD:
             raise RuntimeError(_REFUSED.format(name))
         binding = keywords.get("iobinding") or arguments[0]

@@ -6,29 +6,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
-from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
+from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs import fast_path
-from onnxruntime.backend.session import parts, state
+from onnxruntime.backend.session import capturing, state
+from onnxruntime.backend.session.construction import Construction, Created
+from onnxruntime.backend.session.part import CreateSession, SessionPart
 
 
-def create(
-    create_session: Callable[..., InferenceSession],
-    model: object,
-    options: SessionOptions,
-    permit: Permit,
-) -> InferenceSession:
-    """Create a session, or raise an error if ORT cannot replay its graph right."""
-    session, checked = eligibility.open_session(create_session, options, permit.providers)
-    capture = capture_of(session, checked)
-    if capture is not None and capture.problem:
-        raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
-    return session
+class CapturePart(SessionPart):
+    """Creates a session only if ORT can replay its graph right, and runs it with :class:`.graphs.Capture`."""
+
+    name = "capture"
+
+    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+        try:
+            return self._create(create_session, construction)
+        except NotPermittedError:
+            raise
+        except Exception as error:
+            open_again = partial(self._create_again, create_session, construction)
+            advice.explain(error, construction.permit, open_again)
+            raise
+
+    def _create(self, create_session: CreateSession, construction: Construction) -> Created:
+        created, checked = eligibility.open_session(create_session, construction)
+        capture = capture_of(created.session, checked)
+        if capture is not None and capture.problem:
+            raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
+        return created
+
+    def _create_again(
+        self,
+        create_session: CreateSession,
+        construction: Construction,
+        permit: Permit,
+    ) -> InferenceSession:
+        return self._create(create_session, construction.again(permit)).session
+
+    def route(self, session: InferenceSession) -> Capture | None:
+        return capture_of(session)
 
 
 def capture_of(session: InferenceSession, checked: bool = False) -> Capture | None:
@@ -36,11 +59,11 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
 
     :param checked: whether ``prepare`` has just created the session and checked its final graph.
     """
-    captures: dict[int, Capture] = state.of(session).keep("capture", dict)
+    captures: dict[int, Capture] = state.of(session).keep(CapturePart.name, dict)
     inner = fast_path.inner_of(session)
     for stale in captures.keys() - {id(inner)}:  # of inner sessions that set_providers has replaced
         captures.pop(stale, None)
-    switched_on = parts.capturing(session)
+    switched_on = capturing.of_session(session)
     if not switched_on:
         return None
     capture = captures.get(id(inner))

@@ -18,11 +18,11 @@ import sys
 import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import Place
-from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

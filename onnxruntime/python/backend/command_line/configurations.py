@@ -17,10 +17,10 @@ import onnxruntime
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.environment import configuration, narrowing
 from onnxruntime.backend.errors import NotPermittedError, Place, show, warn
-from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.session import presence

@@ -25,10 +25,10 @@ from onnx import parser
 
 import onnxruntime
 from onnxruntime.backend import __version__
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.keywords import ENVIRONMENT
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.session import presence
 

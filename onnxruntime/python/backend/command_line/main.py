@@ -19,21 +19,28 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend import __version__, optional_parts
+from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.command_line import output
+from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
+from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.runs.errors import InputError
 
 PROGRAM = "python -m onnxruntime.backend"
-# The modules of the commands. Each can be deleted.
-_COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
+_COMMANDS = {
+    "info": info,
+    "options": options,
+    "check": check,
+    "inspect": inspect,
+    "run": run,
+    "schema": schema,
+    "report": report,
+}
 _USING_ENVIRONMENT = ("info", "inspect", "run")  # the commands that register the plugins of the environment
 # The options of other programs that select an EP.
 _SELECT_PROVIDER = ("--ep", "--eps", "--provider", "--providers", "--execution-provider", "--execution-providers")
@@ -146,10 +153,7 @@ def _parser() -> _Parser:
         prog=PROGRAM,
         required=True,
     )
-    for name in _COMMANDS:
-        module = optional_parts.load(f"command_line.{name}")
-        if module is None:
-            continue
+    for name, module in _COMMANDS.items():
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
         command = commands.add_parser(

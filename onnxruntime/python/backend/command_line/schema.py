@@ -20,10 +20,9 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
-from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
+from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT
 from onnxruntime.backend.command_line.options import conditions
 from onnxruntime.backend.command_line.value_schemas import schema_of
-from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:

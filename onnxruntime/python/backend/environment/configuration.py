@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.errors import Place, nearest, show
-from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES, PERMIT
 
 # The path or URL of a JSON Schema, which editors read.
 _SCHEMA = "$schema"

@@ -19,10 +19,9 @@ from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
 from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, ENVIRONMENT, FREE_DIMENSION, KEYWORDS, PERMIT
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError, Place, refuse, show
-from onnxruntime.backend.keywords import ENVIRONMENT, KEYWORDS, PERMIT
 
 _MOST_LISTED = 32  # names or values in an error
 

@@ -11,9 +11,9 @@ from functools import partial
 
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, PERMIT
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.environment.narrowing import NarrowedAllowlist
-from onnxruntime.backend.keywords import ENVIRONMENT, PERMIT
 
 
 def read(text: str) -> tuple[dict[str, dict], Callable[[Process], Allowlist]]:

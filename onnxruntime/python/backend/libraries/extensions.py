@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 
 from onnxruntime import SessionOptions
+from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.errors import show
-from onnxruntime.backend.keywords import FROM_ENVIRONMENT
 
 
 def check(names: Iterable[str]) -> list[str]:

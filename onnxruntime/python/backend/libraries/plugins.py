@@ -19,8 +19,11 @@ from typing import NamedTuple
 import onnxruntime
 from onnxruntime.backend.errors import show, warn
 from onnxruntime.backend.libraries import extensions
-from onnxruntime.backend.session import presence
 
+NO_DEVICE = (
+    "is registered, but found no device on this machine that it supports. ORT finds GPUs in the system's list of "
+    "display devices (on Linux, /sys/class/drm), which containers and virtual machines may lack"
+)
 _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 
 
@@ -75,7 +78,7 @@ def register(names: Iterable[str], origin: str = "") -> None:
             problem = str(error) or type(error).__name__
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
         if plugin is not None and not plugin.found_device:
-            warn(f"Plugin {show(name)} {presence.NO_DEVICE}")
+            warn(f"Plugin {show(name)} {NO_DEVICE}")
 
 
 def _register_once(name: str) -> _Plugin | None:

@@ -17,7 +17,8 @@ from onnx import ModelProto, NodeProto
 import onnxruntime
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.session import parts, presence, reports
+from onnxruntime.backend.session import presence, reports
+from onnxruntime.backend.session.construction import config_entry
 
 # The examined release of ORT with a built-in EP, and of the plugin EP. Both on the CPU only.
 _BUILT_IN = "1.24.1"
@@ -106,6 +107,6 @@ def _is_examined(session: InferenceSession) -> bool:
     if is_plugin:
         return True
     options = session.get_session_options()
-    device_type = parts.config_entry(options, f"ep.{OPENVINO.lower()}.device_type") or "CPU"
+    device_type = config_entry(options, f"ep.{OPENVINO.lower()}.device_type") or "CPU"
     is_cpu = re.fullmatch("((AUTO|HETERO|MULTI):)?CPU(,CPU)*", device_type)
     return onnxruntime.__version__ == _BUILT_IN and bool(is_cpu)

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -20,13 +19,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.errors import API_ERRORS
 from onnxruntime.backend.session import model_outline, state
-
-
-def cannot_renew(_: InferenceSession) -> NoReturn:
-    raise RuntimeError(
-        f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
-        "cannot replace a session that the caller created or changed. Create a new session and prepare it"
-    )
+from onnxruntime.backend.session.construction import Created
 
 
 class Origin:
@@ -35,7 +28,7 @@ class Origin:
     def __init__(
         self,
         model: str | bytes,
-        create: Callable,
+        create: Callable[[], Created],
     ) -> None:
         """Initialize it with a model, and a function that creates a session."""
         self._model = model
@@ -44,12 +37,10 @@ class Origin:
         self.created: object = None  # the inner session that the backend created last
 
     def renew(self, session: InferenceSession) -> None:
-        """Replace the inner session by a new one from the same files, if the backend created it."""
-        if self.created is not session._providers:
-            cannot_renew(session)
+        """Replace the inner session by a new one from the same files."""
         try:
             self._check_files()
-            fresh = self._create()
+            fresh = self._create().session
             self._check_files()  # ORT may have read a file that was replaced meanwhile
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
@@ -76,6 +67,16 @@ class Origin:
     def _check_files(self) -> None:
         if self.has_changed():
             raise RuntimeError("the model's file or its external data has changed")
+
+
+def renew(session: InferenceSession, origin: Origin | None) -> None:
+    """Replace the inner session by a new one, if the backend created it, and so knows its origin."""
+    if origin is None or origin.created is not session._providers:
+        raise RuntimeError(
+            f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend "
+            "cannot replace a session that the caller created or changed. Create a new session and prepare it"
+        )
+    origin.renew(session)
 
 
 # The entry of a tensor with external data that contains the file, serialized: key, then value with one or two bytes of

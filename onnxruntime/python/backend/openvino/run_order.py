@@ -21,11 +21,13 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import ref
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.input_memory import InputMemory
+from onnxruntime.backend.openvino.replacement import Origin, renew
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.errors import ORT_ERRORS
 
@@ -49,12 +51,12 @@ class RunOrder:
 
     def __init__(
         self,
-        session: Callable[[], InferenceSession],
-        renew: Callable,
+        session: ref[InferenceSession],
+        origin: Origin | None,
         why: str,
         copies: bool = True,
     ) -> None:
-        """Initialize it with a function that replaces the inner session, and the reason why the runs have an order.
+        """Initialize it with the origin of the inner session, and the reason why the runs have an order.
 
         :param copies: whether outputs are copied, because the inner session can have their memory.
         """
@@ -62,7 +64,7 @@ class RunOrder:
         #: The inner session whose runs need no order.
         self.not_for: object = None
         self.session = session
-        self._renew = renew
+        self._origin = origin
         self.copies = copies
         self._lock = SessionLock(side_by_side=False)
         # Each is an attribute ``_providers``, of which each inner session has another.
@@ -91,7 +93,7 @@ class RunOrder:
             reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
         session = self.session()
         if self._failed is session._providers:
-            self._renew(session)
+            renew(session, self._origin)
         inner = session._providers
         if self._begun is not inner:
             self._inputs = InputMemory()

@@ -12,69 +12,97 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
-from onnxruntime.backend.allowlist.permit import Permit, values_of
+from onnxruntime.backend.allowlist.permit import values_of
+from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.openvino import fixed_shapes, known_defects
-from onnxruntime.backend.openvino.replacement import Origin, cannot_renew
+from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
-from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.session import parts, state
+from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.session import state
+from onnxruntime.backend.session.construction import Construction, Created, config_entry
+from onnxruntime.backend.session.part import CreateSession, SessionPart
 
-_PART = "openvino"
+
+class OpenVINOPart(SessionPart):
+    """Creates a session whose inner session can be replaced, and gives it an order of its runs."""
+
+    name = "openvino"
+
+    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+        """Create a session, without OpenVINO's EP if it has a known defect with the model and was not specified."""
+        permit = construction.permit
+        _record_assignment(construction)
+        if permit.kinds.get(OPENVINO) == "built-in":
+            _keep_loaded()
+        origin = Origin(construction.model, partial(create_session, construction))  # before ORT reads the files
+        outline = origin.outline()
+        problem = known_defects.that_ends_the_process(outline)
+        if not problem:
+            created = create_session(construction)
+            problem = known_defects.that_is_wrong(outline, created.session)
+        if problem:
+            if permit.explicit:
+                raise RuntimeError(problem)
+            return create_session(_without_openvino(construction, problem))
+        if origin.has_changed():  # ORT may have read another model
+            outline = ModelProto()
+        session = created.session
+        origin.created = session._providers
+        order = _order_of_new(session, origin, fixed_shapes.why_serial(outline, session))
+        if order.copies:
+            if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
+                reject(Place("enable_cpu_mem_arena"), RELEASES_MEMORY)
+            if SHRINKAGE in permit.run_config:
+                reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
+        state.of(session).keep(self.name, lambda: order)
+        # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
+        session.io_binding = partial(_io_binding, order.session)
+        return created
+
+    def guard(self, session: InferenceSession) -> RunOrder | None:
+        order = _order_of(session)
+        return None if order.not_for is session._providers else order
+
+    def why_serial(self, session: InferenceSession) -> str:
+        order = self.guard(session)
+        if order is None:
+            return ""
+        return order.why or "the application changed the session"
 
 
-def create(
-    create_session: Callable[[], InferenceSession], model: str | bytes, options: SessionOptions, permit: Permit
-) -> InferenceSession:
-    """Create a session whose inner session can be replaced, if the EP has no known defect with the model."""
-    if RECORD_ASSIGNMENT not in permit.session_config:
-        if parts.config_entry(options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
-            options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
-    elif permit.session_config[RECORD_ASSIGNMENT].text != "1":
+def _record_assignment(construction: Construction) -> None:
+    """Let ORT record the EP of each node."""
+    entries = texts_of(construction.permit.session_config)
+    if entries.get(RECORD_ASSIGNMENT, "1") != "1":
         problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
         reject(Place("session_config", key=RECORD_ASSIGNMENT), problem)
-    if permit.kinds.get(OPENVINO) == "built-in":
-        _keep_loaded()
-    origin = Origin(model, create_session)  # before ORT reads the files
-    outline = origin.outline()
-    problem = known_defects.that_ends_the_process(outline)
-    if not problem:
-        session = create_session()
-        problem = known_defects.that_is_wrong(outline, session)
-    if problem:
-        if permit.explicit:
-            raise RuntimeError(problem)
-        warning = f"{OPENVINO} is left out: {problem}"
-        warn(warning)
-        permit.warnings += (warning,)
-        del permit.providers[OPENVINO]
-        return create_session()
-    if origin.has_changed():  # ORT may have read another model
-        outline = ModelProto()
-    origin.created = session._providers
-    order = _order_of_new(session, origin, fixed_shapes.why_serial(outline, session))
-    if order.copies:
-        if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
-            reject(Place("enable_cpu_mem_arena"), RELEASES_MEMORY)
-        if SHRINKAGE in permit.run_config:
-            reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
-    state.of(session).keep(_PART, lambda: order)
-    # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
-    session.io_binding = partial(_io_binding, order.session)
-    return session
+    if config_entry(construction.options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
+        construction.options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+
+
+def _without_openvino(construction: Construction, problem: str) -> Construction:
+    """Return the construction of a session on the other EPs, and warn."""
+    warning = f"{OPENVINO} is left out: {problem}"
+    warn(warning)
+    permit = construction.permit
+    providers = {ep: options for ep, options in permit.providers.items() if ep != OPENVINO}
+    permit = replace(permit, providers=providers, warnings=(*permit.warnings, warning))
+    return replace(construction, permit=permit)
 
 
 def _order_of_new(session: InferenceSession, origin: Origin, why: str) -> RunOrder:
     # An output that is an input has its memory.
     inputs = {node.name for node in session.get_inputs()}
     is_apart = fixed_shapes.is_whole(session) and inputs.isdisjoint(node.name for node in session.get_outputs())
-    order = RunOrder(weakref.ref(session), origin.renew, why, copies=not is_apart)
+    order = RunOrder(weakref.ref(session), origin, why, copies=not is_apart)
     if not why:
         order.not_for = session._providers
     return order
@@ -93,24 +121,11 @@ def _keep_loaded() -> SessionOptions:
     return options
 
 
-def order_of(session: InferenceSession) -> RunOrder | None:
-    """Return the order of the runs of a session, ``None`` if they need none."""
-
+def _order_of(session: InferenceSession) -> RunOrder:
     def make() -> RunOrder:
-        return RunOrder(weakref.ref(session), cannot_renew, "the application created the session")
+        return RunOrder(weakref.ref(session), None, "the application created the session")
 
-    order = state.of(session).keep(_PART, make)
-    return None if order.not_for is session._providers else order
-
-
-def why_serial(session: InferenceSession) -> str:
-    """Return why no runs of a session are parallel, ``""`` if runs may be. Always ``""`` on other EPs."""
-    if OF_OPENVINO.isdisjoint(session.get_providers()):
-        return ""
-    order = order_of(session)
-    if order is None:
-        return ""
-    return order.why or "the application changed the session"
+    return state.of(session).keep(OpenVINOPart.name, make)
 
 
 def _io_binding(session: Callable[[], InferenceSession]) -> IOBinding:

@@ -20,9 +20,8 @@ from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.errors import Place, nearest, show
-from onnxruntime.backend.keywords import KEYWORDS
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, OPENVINO_AUTO
 from onnxruntime.backend.refusals import openvino_names, packages
 

@@ -36,6 +36,10 @@ class Guard(Protocol):
         """Return the outputs of ``compute``. ``waiting`` can end the wait."""
 
 
+def none(inputs: object, options: RunOptions) -> None:
+    """Return ``None``, as a fast path does for inputs that it does not support."""
+
+
 def inner_of(session: object) -> object:
     """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
     if isinstance(session, InferenceSession):

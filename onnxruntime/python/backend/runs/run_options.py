@@ -15,8 +15,8 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import SessionFacts
 from onnxruntime.backend.allowlist.permit import values_of
 from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.errors import Place, reject, warn
-from onnxruntime.backend.keywords import KEYWORDS
 
 
 class RunSettings:

@@ -12,24 +12,20 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import onnxruntime
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Texts
+from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.errors import Place, reject, show, warn
-from onnxruntime.backend.keywords import FROM_ENVIRONMENT
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 from onnxruntime.backend.request import of_environment, split_device
 from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
-NO_DEVICE = (
-    "is registered, but found no device on this machine that it supports. ORT finds GPUs in the system's list of "
-    "display devices (on Linux, /sys/class/drm), which containers and virtual machines may lack"
-)
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
@@ -95,7 +91,6 @@ def kinds() -> dict[str, str]:
 def register_plugins(names: Iterable[str]) -> None:
     """Register the libraries of plugin EPs that the environment specifies."""
     if names:
-        plugins = optional_parts.require("plugins", f"Plugins cannot be registered{FROM_ENVIRONMENT}")
         plugins.register(names, FROM_ENVIRONMENT)
 
 
@@ -111,13 +106,12 @@ def check_devices(specified: Iterable[str], present: Texts) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
     if not specified:
         return
-    plugins = optional_parts.for_keyword("plugins")
     for name in specified:
         is_absent = name not in present and _is_registered(name)
         # A built-in EP of its name can be present.
         is_plugin = present.get(name) == "plugin"
-        if is_absent or (not is_plugin and plugins is not None and plugins.lacks_device(name)):
-            reject(Place("provider_options", name), f"the library of this plugin EP {NO_DEVICE}")
+        if is_absent or (not is_plugin and plugins.lacks_device(name)):
+            reject(Place("provider_options", name), f"the library of this plugin EP {plugins.NO_DEVICE}")
 
 
 def _is_registered(name: str) -> bool:

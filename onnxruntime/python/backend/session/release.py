@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
+from contextlib import AbstractContextManager
 from typing import Self
 
 from onnxruntime import InferenceSession
@@ -39,6 +40,10 @@ class Owner:
         owned = Owned(session, self)
         self._owned[id(owned)] = owned
         return owned
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a context in which no other thread uses the device."""
+        raise NotImplementedError
 
     def release_ended(self) -> None:
         """Release the sessions that have ended. A lock calls :meth:`release_each` while no other thread can."""

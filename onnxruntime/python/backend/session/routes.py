@@ -2,27 +2,26 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Runs a session through the fast path, through its guard, or along the route of an optional part."""
+"""Runs a session through the fast path, through its guards, or along the route of one of its parts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend import limits
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, MOST_ENTRIES
 from onnxruntime.backend.errors import without_frames
-from onnxruntime.backend.keywords import ENVIRONMENT, MOST_ENTRIES
 from onnxruntime.backend.runs import fast_path, tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.run_options import RunSettings
-from onnxruntime.backend.session import parts, state
+from onnxruntime.backend.session import selection, state
+from onnxruntime.backend.session.part import SessionPart
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 _FastRun = Callable  # of the inputs and the run options
@@ -31,14 +30,10 @@ _PLAIN = (bool, int, str)
 _ENCODED = os.fsencode(ENVIRONMENT) if os.supports_bytes_environ else ENVIRONMENT
 
 
-def no_fast_path(inputs: object, options: RunOptions) -> None:
-    """Return ``None``, as a fast path does for inputs that it does not support."""
-
-
 class DirectRoute:
     """Passes the runs of a session to ORT, through the guard of the session if it has one.
 
-    An optional part can provide another route, with the same public methods.
+    A part of the session can have another route, with the same public methods.
     """
 
     def __init__(
@@ -52,7 +47,7 @@ class DirectRoute:
         self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
         self._shared: list[int] = []  # the outputs that can share memory with an input: ORT 1.24 returns views
-        self._fast_path: _FastRun = no_fast_path
+        self._fast_path: _FastRun = fast_path.none
         if not is_ort(session):  # it may have no get_outputs, which the stock backend does not need
             return
         for index, node in enumerate(session.get_outputs()):
@@ -115,9 +110,8 @@ class Runs:
     inner: object  # differs for each inner session, which set_providers replaces
     inputs: ModelInputs
     settings: RunSettings  # the prepared ones, which those of a run override
-    route: DirectRoute  # or an object of an optional part with the same methods
-    device_lock: Any  # of an optional part, if the session shares its device with others
-    fast_run: _FastRun = no_fast_path
+    route: DirectRoute  # or an object of a part with the same methods
+    fast_run: _FastRun = fast_path.none
     # The permitted settings of earlier runs, by the environment variable and the arguments of the run.
     settings_cache: dict[tuple | None, RunSettings] = field(default_factory=dict)
 
@@ -127,19 +121,14 @@ class Runs:
         inner = fast_path.inner_of(session)
         needs_elements = state.of(session).needs_elements if is_ort(session) else ""
         inputs = ModelInputs(session, needs_elements)
-        route = guard = device_lock = None
+        route = guard = None
         for part in _parts_of(session):
-            if part.routes:
-                route = optional_parts.function(part.routes)(session)
-            if part.guards:
-                guard_of_part = optional_parts.function(part.guards)(session)
-                guard = guard or guard_of_part
-                if part.locks_device:
-                    device_lock = guard_of_part
+            route = route or part.route(session)
+            guard = guard or part.guard(session)
         if route is None:
             route = DirectRoute(session, inputs, guard)
         settings = RunSettings(NOTHING, run_config)
-        runs = cls(session, inner, inputs, settings, route, device_lock)
+        runs = cls(session, inner, inputs, settings, route)
         return runs.with_settings(settings)
 
     def are_of(self, session: object) -> bool:
@@ -212,8 +201,6 @@ class Runs:
         """Run within limits, with separate run options and without the fast path."""
         call, _ = self.overridden_by(run_config, attributes)
         keyword = "cancellation" if timeout is None else "timeout"
-        look_up.check_part_of(keyword)
-        limits = optional_parts.require(keyword, keyword)
         limits.check(timeout, cancellation)
         call = self.route.limited(call, keyword)
         with limits.Limited(call.options, timeout, cancellation):
@@ -224,11 +211,11 @@ NOT_READY = Runs.__new__(Runs)  # of no session
 NOT_READY.session = object()
 
 
-def _parts_of(session: InferenceSession) -> list[optional_parts.Part]:
-    """Return the optional parts that a session uses now."""
+def _parts_of(session: InferenceSession) -> list[SessionPart]:
+    """Return the parts of a session as it is now."""
     if not is_ort(session):
         return []
-    used = parts.of_session(session)
+    used = selection.for_session(session)
     # set_providers can have changed the EPs of the session.
     names = [part.name for part in used]
     kept = state.of(session)

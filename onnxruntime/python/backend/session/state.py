@@ -7,13 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.session.release import Owned, Owner
-
-if TYPE_CHECKING:
-    from onnxruntime.backend.session.reports import Applied
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
@@ -27,22 +24,14 @@ class SessionState:
     """
 
     def __init__(self) -> None:
-        #: The settings of ``prepare``, until its prepared model takes them.
-        self.applied: Applied | None = None
         #: Why each input of a run needs elements (``unwritten.py``), or ``""``.
         self.needs_elements = ""
         #: What the lock of the device releases after the session has ended (``locks.py``).
         self.owned: Owned | None = None
         self._of_parts: dict[str, Any] = {}
 
-    def take_applied(self) -> Applied | None:
-        """Return :attr:`applied` once."""
-        applied = self.applied
-        self.applied = None
-        return applied
-
     def keep(self, part: str, make: Callable[[], _Kept]) -> _Kept:
-        """Return the object that an optional part keeps for the session. The first call makes it."""
+        """Return the object that a part keeps for the session. The first call makes it."""
         kept = self._of_parts.get(part)
         if kept is None:
             # Several threads may make one for the first run. One operation of the dict chooses the one for all.

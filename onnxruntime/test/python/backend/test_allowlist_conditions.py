@@ -21,7 +21,7 @@ from helpers.models import two_nodes
 from test_allowlist_config_keys import OBSERVED, RELEASE, acts_here
 
 import onnxruntime
-from onnxruntime.backend import optional_parts, prepare
+from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
@@ -348,7 +348,6 @@ class TestRefusedValues(unittest.TestCase):
             for value in (*bad, *broken, "cpu(\u00e9)"):
                 self.assert_refused(key, {key: value}, at)
 
-    @unittest.skipUnless(optional_parts.load("free_dimensions"), "requires free_dimensions.py")
     def test_the_pass_of_free_dimension_overrides_cannot_be_disabled_with_overrides(self):
         config = {_OPTIMIZERS: "ConstantFolding;FreeDimensionOverrideTransformer"}
         self.assertEqual(session_config(config), config)

@@ -20,7 +20,6 @@ from unittest import mock
 
 from helpers.allowlist import NEWEST, having
 
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
@@ -49,7 +48,6 @@ class Problem(NamedTuple):
     attributes: dict[str, object] = {}  # noqa: RUF012
     device: str = ""
     narrowed: frozenset[str] = frozenset()  # the methods of the allowlist that refuse
-    absent: frozenset[str] = frozenset()  # the keyword arguments that need an absent optional part
     variables: dict[str, str] = {}  # noqa: RUF012  # of the environment
 
 
@@ -69,7 +67,6 @@ CHECKS = (
         ("log_severity_level", "", ""),
         attributes={"log_severity_level": 9},
     ),
-    Problem("is absent", (SIZES, "", ""), {SIZES: {"N": 1}}, absent=frozenset({SIZES})),
     Problem("invalid value 0", (SIZES, "", "M"), {SIZES: {"M": 0}}),
     Problem(
         "not for callers",
@@ -114,7 +111,6 @@ def merged(first: Problem, second: Problem) -> Problem:
         {**first.attributes, **second.attributes},
         first.device or second.device,
         first.narrowed | second.narrowed,
-        first.absent | second.absent,
         {**first.variables, **second.variables},
     )
 
@@ -144,14 +140,7 @@ def look_up_call(call: Problem, process: Process = NEWEST) -> None:
     """Look up the settings of a call in a process with three EPs."""
     requested = of_call(call.keywords, call.attributes, call.device or None, environment=())
     requested.allowlist = partial(Refusing, call.narrowed)
-    with (
-        mock.patch.dict(os.environ, call.variables),
-        mock.patch.object(
-            optional_parts,
-            "absence_for_keyword",
-            lambda word: "is absent" * (word in call.absent),
-        ),
-    ):
+    with mock.patch.dict(os.environ, call.variables):
         permit_of(requested, having((CPU, CUDA, OPENVINO), "built-in", process))
 
 
@@ -224,10 +213,10 @@ class OrderTest(unittest.TestCase):
                     condition = Problem("threads that this process can start", place)
                     self.assert_first(condition, Problem("", None, keywords, logid))
 
-    @mock.patch.object(optional_parts, "absence_for", lambda *_: ("", None))
+    @mock.patch.object(threads, "has_global_lock", lambda: True)
     @mock.patch.object(threads, "usable_cores", lambda: 1)
     def test_options_of_an_ep(self) -> None:
-        """The values of its options, the next EP, the conditions of its options, the condition of the EP."""
+        """The values of its options, the next EP, the conditions of its options, the conditions of the EP."""
         of_gpu = {"num_of_threads": 2, "device_type": "GPU"}
         unknown = {UNKNOWN: {}}
         for providers, ep, key, reason in (
@@ -240,6 +229,10 @@ class OrderTest(unittest.TestCase):
             with self.subTest(providers):
                 expected = Problem(reason, ("provider_options", ep, key))
                 self.assert_first(expected, Problem("", None, {"provider_options": providers}))
+
+        with mock.patch.object(threads, "has_global_lock", lambda: False):
+            expected = Problem("interpreter lock", ("provider_options", OPENVINO, ""))
+            self.assert_first(expected, Problem("", None, {"provider_options": {OPENVINO: {}}}))
 
     def test_conditions_of_several_keyword_arguments(self) -> None:
         """All names and values of a call, then the conditions of its EPs, attributes and entries."""

@@ -25,7 +25,7 @@ from helpers.models import open_session, sent_run_config, two_nodes, usable_prov
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import optional_parts, prepare
+from onnxruntime.backend import Cancellation, prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.session import nodes as nodes_of_session
@@ -327,11 +327,12 @@ class WithoutEffectTest(unittest.TestCase):
 class CloseBesideARunTest(unittest.TestCase):
     def test_a_run_that_has_begun_ends(self) -> None:
         """Another thread closes the model while the run converts its inputs."""
-        several = [{}, {"run_config": SHRINKING}]
-        limits = optional_parts.load("limits")
-        if limits is not None:
-            several += [{"timeout": 60}, {"cancellation": limits.Cancellation()}]
-        for keywords in several:
+        for keywords in (
+            {},
+            {"run_config": SHRINKING},
+            {"timeout": 60},
+            {"cancellation": Cancellation()},
+        ):
             rep = prepare(two_nodes())
             convert = ModelInputs.feeds
 

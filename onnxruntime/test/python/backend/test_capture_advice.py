@@ -30,8 +30,8 @@ def setting(value: bool) -> Setting:
     return Setting(Place("provider_options"), mock.Mock(), value, str(int(value)))
 
 
-def permit(ep: str = CUDA, *, on: bool = True, sizes: dict | None = None) -> Permit:
-    settings = {"device_id": setting(False), CAPTURE_SWITCHES[ep]: setting(on)}
+def permit(ep: str = CUDA, sizes: dict | None = None) -> Permit:
+    settings = {"device_id": setting(False), CAPTURE_SWITCHES[ep]: setting(True)}
     return Permit("", True, {CPU: {}, ep: settings}, sizes=sizes or {})
 
 
@@ -57,7 +57,7 @@ class AdviceTest(unittest.TestCase):
         """Return the message if the model is opened with these results, and check the settings of each."""
         opened = mock.Mock(side_effect=results)
         with self.assertRaises(NotPermittedError) as raised:
-            advice.explain(error, permit(ep, sizes=sizes), opened)
+            advice.explain(error, permit(ep, sizes), opened)
         found = raised.exception
         self.assertEqual(
             (found.keyword, found.provider, found.key),
@@ -117,12 +117,8 @@ class AdviceTest(unittest.TestCase):
 
     def test_other_errors(self) -> None:
         opened = mock.Mock()
-        for error, granted in (
-            (OTHER, permit()),
-            (REFUSAL, permit(on=False)),
-            (NotPermittedError("", provider=CUDA, key="device_id"), permit()),
-        ):
-            advice.explain(error, granted, opened)
+        for error in (OTHER, NotPermittedError("", provider=CUDA, key="device_id")):
+            advice.explain(error, permit(), opened)
         opened.assert_not_called()
 
 

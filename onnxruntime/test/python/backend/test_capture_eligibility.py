@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -26,6 +26,7 @@ from test_capture_eligibility_rules import between, last, product
 
 import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
 from onnxruntime.backend.capture.operators import (
@@ -33,6 +34,7 @@ from onnxruntime.backend.capture.operators import (
 )
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
+from onnxruntime.backend.session.construction import Construction, Created
 
 
 class WrittenTest(unittest.TestCase):
@@ -219,6 +221,21 @@ class CheckTest(unittest.TestCase):
             self.assertIn("input 'X' is read on the CPU", eligibility.problem(session, [CUDA], False))
 
 
+def opened_on_cpu(
+    made: ModelProto,
+    grants: dict[str, dict],
+    options: SessionOptions | None = None,
+) -> tuple[Created, bool]:
+    """Create a session for a permit of these options, but on the CPU EP. Return it, and whether it was checked."""
+
+    def create_session(construction: Construction) -> Created:
+        on_cpu = replace(construction, permit=Permit("", True, {CPU: {}}))
+        return on_cpu.create()
+
+    wanted = Construction(made.SerializeToString(), Permit("", True, grants), options or SessionOptions())
+    return eligibility.open_session(create_session, wanted)
+
+
 class OpenTest(unittest.TestCase):
     """Which sessions are checked."""
 
@@ -230,14 +247,8 @@ class OpenTest(unittest.TestCase):
             "check",
             lambda _, ep, path: looked.append((ep, path.exists())) or "",
         ):
-            source, keywords = (
-                two_nodes().SerializeToString(),
-                {"providers": [CPU], "enable_fallback": 0},
-            )
-            options = SessionOptions()
-            create_session = partial(InferenceSession, source, options, **keywords)
-            session, checked = eligibility.open_session(create_session, options, grants)
-        self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
+            created, checked = opened_on_cpu(two_nodes(), grants)
+        self.assertEqual((created.session.get_providers(), checked), ([CPU], bool(looked)))
         self.assertTrue(all(exists for _, exists in looked))
         return [ep for ep, _ in looked]
 
@@ -263,26 +274,19 @@ class OpenTest(unittest.TestCase):
                 options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
             read = lambda *given, to=found: to.append(onnx.load(given[2], load_external_data=False)) or ""  # noqa: E731
             with mock.patch.object(eligibility, "check", read):
-                source = product().SerializeToString()
-                eligibility.open_session(
-                    partial(InferenceSession, source, options, providers=[CPU]),
-                    options,
-                    grants,
-                )
+                opened_on_cpu(product(), grants, options)
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
     def test_ort_warns_of_nothing(self) -> None:
         # ORT warns of every graph that it writes after an optimizer for one kind of processor.
         program = (
-            "import sys\nfrom functools import partial\nfrom unittest import mock\n"
-            "from onnxruntime import InferenceSession, SessionOptions\n"
+            "import sys\nfrom unittest import mock\nfrom onnx import load_from_string\n"
             "from onnxruntime.backend.capture import eligibility\n"
+            "from test_capture_eligibility import opened_on_cpu\n"
             "eligibility.check = lambda *_: ''\n"
             "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
             "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
-            "options, providers = SessionOptions(), ['CPUExecutionProvider']\n"
-            "create_session = partial(InferenceSession, sys.stdin.buffer.read(), options, providers=providers)\n"
-            "eligibility.open_session(create_session, options, grants)\n"
+            "opened_on_cpu(load_from_string(sys.stdin.buffer.read()), grants)\n"
         )
         for disabled in (DISABLED_OPTIMIZERS, ()):
             done = run_code(program, *disabled, input=two_nodes().SerializeToString())
@@ -292,8 +296,7 @@ class OpenTest(unittest.TestCase):
     def test_what_was_found_is_raised(self) -> None:
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError) as raised:
-            options, source = SessionOptions(), two_nodes().SerializeToString()
-            eligibility.open_session(partial(InferenceSession, source, options, providers=[CPU]), options, grants)
+            opened_on_cpu(two_nodes(), grants)
         self.assertEqual(
             (raised.exception.provider, raised.exception.key),
             (WEBGPU, "enableGraphCapture"),

@@ -18,11 +18,12 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
-from helpers.capture import Expected, capture_of, chain, needs, two_inputs
+from helpers.capture import Expected, capture_of, chain, two_inputs
 from helpers.capture_behaviour import CaptureBehaviour
 from helpers.capture_cuda import CPU, CUDA, ORDINARY, OnCuda, needs_cuda, open_session
 from helpers.children import run_code
 from helpers.models import parsed
+from helpers.threads import needs_global_lock
 from onnx import ModelProto
 
 import onnxruntime
@@ -275,7 +276,7 @@ class RequirementsTest(unittest.TestCase):
         ):
             self.assertIsNone(capture_of(self.session(options)))
 
-    @needs("locks")
+    @needs_global_lock
     def test_all_on_the_cpu_is_run_the_ordinary_way(self) -> None:
         for options in (
             {CUDA: {"enable_cuda_graph": "1"}},

@@ -30,11 +30,11 @@ from helpers.models import no_session_opens
 
 import onnxruntime
 from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.keywords import KEYWORDS, LIBRARIES
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
 

@@ -19,7 +19,7 @@ from helpers.models import no_session_opens, two_nodes, usable_providers
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import errors, optional_parts, request
+from onnxruntime.backend import errors, request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -214,33 +214,6 @@ class OpenSessionTest(unittest.TestCase):
         for broken in ("{", {"run_config": {GRAPH_ID: 5000}}):
             with environment(broken), self.assertRaisesRegex(RuntimeError, VARIABLE):
                 onnxruntime.backend.prepare(session)
-
-
-def without(part: str):
-    """Return a context with a build that does not contain an optional part."""
-    absence_of = optional_parts.absence_of_part
-
-    def absence(name: str) -> str:
-        return f"does not contain onnxruntime.backend.{name}" if name == part else absence_of(name)
-
-    return mock.patch.object(optional_parts, "absence_of_part", absence)
-
-
-class BuildTest(unittest.TestCase):
-    """A build of the backend without an optional part never ignores the variable."""
-
-    def test_without_libraries(self) -> None:
-        for keyword in ("plugins", "extensions"):
-            with without("libraries"):
-                with environment({keyword: []}):
-                    prepare()
-                pattern = f"(?i){keyword}.*{VARIABLE}.*does not contain"
-                with (
-                    environment({keyword: ["x"]}),
-                    no_session_opens(),
-                    self.assertRaisesRegex(RuntimeError, pattern),
-                ):
-                    prepare()
 
 
 class BrokenTest(unittest.TestCase):

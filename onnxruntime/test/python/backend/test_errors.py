@@ -20,7 +20,7 @@ from helpers.models import cancelled, caught, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import InputError, errors, optional_parts
+from onnxruntime.backend import InputError, errors
 
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
@@ -121,17 +121,14 @@ class SentErrorsTest(unittest.TestCase):
             "a wrong shape": lambda: rep.run([X[:1]]),
             "a missing input": lambda: rep.run([]),
             "a model that ORT cannot read": lambda: prepare(b"no model"),
+            "a cancellation": lambda: rep.run([X], cancellation=cancelled()),
         }
-        if optional_parts.load("limits") is not None:
-            calls["a cancellation"] = lambda: rep.run([X], cancellation=cancelled())
         return {name: caught(call) for name, call in calls.items()}
 
     def test_copies(self) -> None:
         raised = self.raised()
         public = subclasses(errors.DetailedError)
         names = {kind.__name__ for kind in public}
-        if optional_parts.load("limits") is None:
-            names.remove("RunCancelledError")
         self.assertEqual({type(error).__name__ for error in raised.values()}, names | {"InvalidProtobuf"})
         self.assertLessEqual(names, {*onnxruntime.backend.__all__})
         # A class that is added survives as well, with any attribute.

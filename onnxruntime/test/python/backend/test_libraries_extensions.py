@@ -24,9 +24,9 @@ from helpers.models import no_session_opens, parsed, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend.allowlist.tables import LIBRARIES
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.keywords import LIBRARIES
 from onnxruntime.backend.libraries import extensions
 
 CPU = "CPUExecutionProvider"

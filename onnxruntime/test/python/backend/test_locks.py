@@ -40,6 +40,7 @@ from onnxruntime import RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.session import state
+from onnxruntime.backend.session.construction import Construction
 
 
 @needs_global_lock
@@ -292,8 +293,9 @@ class WhichTest(unittest.TestCase):
 
         settings = {"device_id": SimpleNamespace(text=device_id)}
         permit = SimpleNamespace(providers=dict.fromkeys(providers, settings))
-        create_session = partial(locks.construct, constructor, permit)
-        self.assertIs(locks.create(create_session, None, None, permit), session)
+        wanted = Construction(b"", permit, RunOptions())
+        created = locks.LockPart().create(lambda construction: construction.call(constructor), wanted)
+        self.assertIs(created, session)
         return session
 
     def test_providers(self) -> None:
@@ -359,7 +361,8 @@ class WhichTest(unittest.TestCase):
             with rep.device_lock():  # the CPU needs none
                 pass
             lock = SessionLock(side_by_side=False)
-            with mock.patch.object(rep._runs, "device_lock", lock), rep.device_lock():
+            lock.own(rep.session)
+            with rep.device_lock():
                 self.assertTrue(lock._owner)
 
 

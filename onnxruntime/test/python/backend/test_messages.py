@@ -55,9 +55,9 @@ from onnxruntime.backend.allowlist import conditions, look_up  # noqa: F401 - a 
 from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graph_ids import GraphIds
-from onnxruntime.backend.keywords import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
@@ -110,7 +110,7 @@ def without_the_ep() -> None:
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, otherwise="runs can block")
-    with mock.patch.dict(conditions.PROVIDER_NEEDS, {AZURE: need}):
+    with mock.patch.dict(conditions.PROVIDER_NEEDS, {AZURE: (need,)}):
         permit_of(of_call({}), NEWEST._replace(providers=(AZURE, CPU)))
 
 

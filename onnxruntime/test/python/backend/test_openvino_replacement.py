@@ -37,7 +37,8 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
-from onnxruntime.backend.session import opening
+from onnxruntime.backend.session import construction
+from onnxruntime.backend.session.construction import Created
 
 MIXED_RUNS = int(os.environ.get("ORT_BACKEND_MIXED_RUNS", "60"))
 WIDTH = 8
@@ -72,7 +73,7 @@ class InterruptTest(unittest.TestCase):
         content = two_rows().SerializeToString()
         for moment in range(1000):
             session, fresh = (InferenceSession(content, providers=[CPU]) for _ in range(2))
-            origin = Origin(content, lambda fresh=fresh: fresh)
+            origin = Origin(content, lambda fresh=fresh: Created(fresh, None))
             origin.created = session._providers
             with Interrupter(moment) as interrupter:
                 origin.renew(session)
@@ -246,7 +247,7 @@ class OpenVinoTest(unittest.TestCase):
                     create(path)
                     self.assert_right(rep)
                 self.fail_once(rep)
-                with mock.patch.object(opening, "InferenceSession", create if while_read else InferenceSession):
+                with mock.patch.object(construction, "InferenceSession", create if while_read else InferenceSession):
                     for _ in range(2):
                         with self.assertRaises(RuntimeError):
                             self.assert_right(rep)

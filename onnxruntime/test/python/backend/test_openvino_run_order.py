@@ -35,6 +35,18 @@ class AlarmError(Exception):
     """An error of the program's own signal handler."""
 
 
+class Created:
+    """The origin of each inner session: the backend has created it."""
+
+    def __init__(self, session: SimpleNamespace, renew: Callable) -> None:
+        self._session = session
+        self.renew = renew
+
+    @property
+    def created(self) -> object:
+        return self._session._providers
+
+
 def renew(session: SimpleNamespace) -> None:
     session._providers = object()
 
@@ -54,7 +66,7 @@ class OrderTest(unittest.TestCase):
         self.order_with(renew)
 
     def order_with(self, renew: Callable) -> None:
-        self.order = RunOrder(lambda: self.session, renew, "", copies=False)
+        self.order = RunOrder(lambda: self.session, Created(self.session, renew), "", copies=False)
         self.run_one(itself)
 
     def run_one(self, compute: Callable, options: onnxruntime.RunOptions | None = None) -> object:

@@ -29,10 +29,10 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import optional_parts
+from onnxruntime.backend import locks
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import parts
+from onnxruntime.backend.session import selection, state
 from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -243,17 +243,15 @@ class OwnedOutputsTest(unittest.TestCase):
             for limits in LIMITS:
                 self.check_every_input(partial(rep.run, **limits))
 
-    @unittest.skipUnless(optional_parts.load("locks"), "requires locks.py")
     def test_under_a_lock(self) -> None:
-        locks = optional_parts.load("locks")
-        of_cuda = optional_parts.of_session(["CUDAExecutionProvider"], [])
         for narrow in (False, True) if NARROW else (False,):
             with (
-                mock.patch.object(parts, "of_session", return_value=of_cuda),
+                mock.patch.object(selection, "for_session", return_value=[locks.LockPart()]),
                 mock.patch.object(locks, "of", return_value=locks.CUDA),
             ):
                 locked = on_cpu(sharing(narrow))
-                self.assertIs(locked._ready().device_lock, locks.CUDA)
+                locked._ready()
+                self.assertIs(state.of(locked.session).owned.owner, locks.CUDA)
                 self.check_every_input(locked.run)
 
     def test_sequences_and_optionals(self) -> None:

@@ -15,7 +15,7 @@ from helpers.processes import QNN, permit, process_with
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import failures, opening, reports
+from onnxruntime.backend.session import construction, failures, opening, reports
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 MIGRAPHX = "MIGraphXExecutionProvider"  # runs on AMD's GPUs
@@ -33,7 +33,7 @@ class ExplainTest(unittest.TestCase):
             with (
                 self.subTest(repr(error)),
                 process_with(plugins=(QNN,)),
-                mock.patch.object(opening, "InferenceSession", side_effect=error),
+                mock.patch.object(construction, "InferenceSession", side_effect=error),
                 self.assertRaises(Exception) as raised,
             ):
                 opening.create(b"", permit({QNN: {}}), (), mock.Mock())

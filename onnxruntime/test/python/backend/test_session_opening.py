@@ -34,7 +34,7 @@ from helpers.processes import (
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.session import failures, opening, presence, reports
+from onnxruntime.backend.session import construction, failures, opening, presence, reports
 from onnxruntime.backend.session.nodes import node_assignment
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
@@ -120,7 +120,7 @@ class AttachTest(unittest.TestCase):
             process_with(bundled=(QNN,)),
             self.assertRaisesRegex(RuntimeError, rf"{QNN}.*could not be attached\. \S.*ORT"),
         ):
-            opening.create(b"", permit({QNN: {}}), (), opening.SessionOptions())
+            opening.create(b"", permit({QNN: {}}), (), onnxruntime.SessionOptions())
 
     def test_options_that_only_the_ep_rejects(self) -> None:
         """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
@@ -157,7 +157,7 @@ class AttachTest(unittest.TestCase):
                     self.subTest(options, attaches=attaches),
                     process_with(bundled=(ep,)),
                     mock.patch.object(
-                        opening,
+                        construction,
                         "InferenceSession",
                         side_effect=RuntimeError("invalid option"),
                     ),
@@ -195,7 +195,7 @@ class AvailableTest(unittest.TestCase):
 
         with (
             mock.patch.object(presence, "stock_list", return_value=listed),
-            mock.patch.object(opening, "InferenceSession", create),
+            mock.patch.object(construction, "InferenceSession", create),
         ):
             try:
                 return tried, prepare(None, **keywords)
@@ -236,7 +236,7 @@ class AvailableTest(unittest.TestCase):
                 self.subTest(name),
                 process_with(bundled=IDLE, plugins=(name,)),
                 self.assertWarnsRegex(RuntimeWarning, f"provider_options.*'{name}'"),
-                mock.patch.object(opening, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
+                mock.patch.object(construction, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
             ):
                 rep = prepare(None)
             self.assertEqual(created.call_args.kwargs["providers"], [*IDLE, CPU])

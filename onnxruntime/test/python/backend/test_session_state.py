@@ -27,7 +27,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graphs, sessions
 from onnxruntime.backend.locks import SessionLock
-from onnxruntime.backend.session import parts, state
+from onnxruntime.backend.session import capturing, state
 
 
 class Session:
@@ -208,7 +208,7 @@ class StateTest(unittest.TestCase):
         session = self.session()
         with (
             mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]),
-            mock.patch.object(parts, "capturing", return_value=["CUDAExecutionProvider"]),
+            mock.patch.object(capturing, "of_session", return_value=["CUDAExecutionProvider"]),
             mock.patch.object(
                 sessions,
                 "Capture",

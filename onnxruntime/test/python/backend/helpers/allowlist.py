@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from unittest import mock
 
-from onnxruntime.backend import optional_parts
-from onnxruntime.backend.allowlist import look_up
+from onnxruntime.backend.allowlist import look_up, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit, permit_of, values_of
@@ -47,9 +46,9 @@ def permit(
     attributes: dict | None = None,
     **requested: object,
 ) -> Permit:
-    """Look up settings in the tables, which do not depend on the optional parts of a build."""
+    """Look up settings in the tables, in a Python with a global interpreter lock."""
     process = having(requested.get("provider_options", ()), kind, at)
-    with mock.patch.object(optional_parts, "absence_for", return_value=("", None)):
+    with mock.patch.object(threads, "has_global_lock", return_value=True):
         return permit_of(of_call(requested, attributes or {}), process)
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import threading
-import unittest
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,15 +19,9 @@ import onnxruntime
 import onnxruntime.backend
 from helpers.models import model, parsed
 from onnxruntime import InferenceSession
-from onnxruntime.backend import optional_parts
 from onnxruntime.backend.capture import graphs, sessions
 
 _OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
-
-
-def needs(part: str) -> Callable:
-    """Return a decorator that skips a test if this build does not contain an optional part."""
-    return unittest.skipIf(optional_parts.absence_of_part(part), f"this build does not contain {part}")
 
 
 def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:

@@ -28,7 +28,6 @@ from helpers.capture import (
     captured_ids,
     chain,
     in_threads,
-    needs,
     shapes_on_the_cpu,
     two_inputs,
 )
@@ -179,7 +178,6 @@ class CaptureBehaviour(CaptureInputs):
             go_on.set()
             thread.join()
 
-    @needs("free_dimensions")
     def test_sizes_of_free_dimensions(self) -> None:
         """ORT does not capture the model with a free dimension. Two sizes have one prepared model each."""
         made = shapes_on_the_cpu()
@@ -202,8 +200,6 @@ class CaptureBehaviour(CaptureInputs):
                 x = self.data(i, size, 4)
                 self.check(rep.run([x]), expected(x))
 
-    @needs("command_line")
-    @needs("free_dimensions")
     def test_inspect(self) -> None:
         """The command line proposes the sizes, and a command that works."""
         with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:

@@ -12,11 +12,11 @@ import unittest
 import numpy as np
 
 from helpers.models import on_cpu
-from onnxruntime.backend import InputError, optional_parts
+from onnxruntime.backend import InputError
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 
 # The keyword arguments of a run: without a time limit, and with one if this build contains the optional part.
-LIMITS = ({},) if optional_parts.load("limits") is None else ({}, {"timeout": 60})
+LIMITS = ({}, {"timeout": 60})
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 

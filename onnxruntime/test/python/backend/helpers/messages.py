@@ -363,7 +363,7 @@ under(CONFIG, '{"plugins": ["json"]}')
     EP=LIBRARY{FROM}
 read_back_otherwise()
     session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'
-replacement.cannot_renew(open_session())
+replacement.renew(open_session(), None)
     A run failed inside OpenVINOExecutionProvider, and the session may return values of earlier runs. The backend cannot
     replace a session that the caller created or changed. Create a new session and prepare it
 after_a_change_of_the_file()

@@ -14,11 +14,11 @@ import onnxruntime
 import onnxruntime.backend
 from helpers.execution_providers import CPU
 from helpers.models import two_nodes
-from onnxruntime.backend import backend, optional_parts, request
+from onnxruntime.backend import backend, request
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
-from onnxruntime.backend.session import opening, parts, presence, verification
+from onnxruntime.backend.session import construction, opening, presence, selection, verification
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -50,13 +50,13 @@ def process_with(
 ):
     """A process in which ORT reports these EPs. A plugin EP that is listed twice has two devices.
 
-    No session needs an optional part of the backend: these parts have tests of their own.
+    No session has parts, which have tests of their own.
     """
     here = [*(device_of(name) for name in plugins), *devices]
     available = [*bundled, CPU, *dict.fromkeys(plugins)]
     with (
-        mock.patch.object(optional_parts, "absence_for", return_value=("", None)),
-        mock.patch.object(parts, "of_permit", return_value=[]),
+        mock.patch.object(threads, "has_global_lock", return_value=True),
+        mock.patch.object(selection, "for_permit", return_value=[]),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(backend, "get_available_providers", lambda: available),
@@ -93,6 +93,6 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
         )
 
     permitted = permit(options)
-    with mock.patch.object(opening, "InferenceSession", session):
+    with mock.patch.object(construction, "InferenceSession", session):
         opening.create(b"", permitted, (), noted)
     return noted, keywords

@@ -18,7 +18,7 @@ import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.runs import run_options
-from onnxruntime.backend.session import opening
+from onnxruntime.backend.session import construction
 
 
 class Reached(BaseException):
@@ -82,9 +82,9 @@ def spied(plugins: bool):
     devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in kinded]
     return (
         mock.patch.object(backend, "SessionOptions", Options),
-        mock.patch.object(opening, "SessionOptions", Options),
+        mock.patch.object(construction, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
-        mock.patch.object(opening, "InferenceSession", Session),
+        mock.patch.object(construction, "InferenceSession", Session),
         mock.patch.object(run_options, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),

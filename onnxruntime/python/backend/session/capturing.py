@@ -2,37 +2,28 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Finds the optional parts that a session uses: before it exists from its permit, afterwards from the session."""
+"""Determines which execution providers (EPs) capture graphs: before a session exists from its permit, then from it."""
 
 from __future__ import annotations
 
-from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend import optional_parts
+from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.optional_parts import Part
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, ON_ANY_DEVICE, WEBGPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, WEBGPU
+from onnxruntime.backend.session.construction import config_entry
 
 
-def of_permit(permit: Permit) -> list[Part]:
-    """Return the parts that a session with a permit uses."""
-    switched_on = []
+def of_permit(permit: Permit) -> list[str]:
+    """Return the EPs that capture graphs in a session with a permit."""
+    eps = []
     for ep, settings in permit.providers.items():
         switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
         if switch is not None and switch.value:
-            switched_on.append(ep)
-    return optional_parts.of_session(permit.providers, switched_on)
+            eps.append(ep)
+    return eps
 
 
-def of_session(session: InferenceSession) -> list[Part]:
-    """Return the parts that a session uses. Raise an error if this build does not contain one that it needs."""
-    providers = session.get_providers()
-    if ON_ANY_DEVICE.issuperset(providers):
-        return []
-    return optional_parts.of_session(providers, capturing(session))
-
-
-def capturing(session: InferenceSession) -> list[str]:
+def of_session(session: InferenceSession) -> list[str]:
     """Return the EPs of a session that capture graphs."""
     options = session.get_provider_options()
     eps = []
@@ -53,11 +44,3 @@ def _webgpu_captures(session: InferenceSession, option: str) -> bool:
     if is_enabled is not None:
         return is_enabled()
     return is_on(config_entry(session.get_session_options(), f"ep.{WEBGPU.lower()}.{option}"))
-
-
-def config_entry(options: SessionOptions, key: str) -> str:
-    """Return a session config entry, ``""`` if the options do not have it."""
-    try:
-        return options.get_session_config_entry(key)
-    except RuntimeError:  # no such entry
-        return ""

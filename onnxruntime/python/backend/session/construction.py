@@ -1,0 +1,155 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Creates a session by ORT alone: sets its options, attaches its EPs, and calls its constructor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import call
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.backend.allowlist.permit import Permit, values_of
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
+from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.provider_names import TENSORRT
+from onnxruntime.backend.session import attaching, failures, missing_providers, reports
+
+_RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
+
+
+class Created(NamedTuple):
+    """A session, and the permit with which it was created."""
+
+    session: InferenceSession
+    permit: Permit
+
+
+def _construct(*arguments: object, **keywords: object) -> InferenceSession:
+    return InferenceSession(*arguments, **keywords)  # callers patch this name, also later
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Construction:
+    """What the constructor of a session receives. A part of the session passes on a copy with other values."""
+
+    model: str | bytes
+    permit: Permit
+    options: SessionOptions
+    libraries: Iterable[str] = ()  # of custom operators
+    released_opsets: bool = True  # whether ORT rejects a model that imports an opset that is not released
+    providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
+    disabled_optimizers: tuple[str, ...] = ()  # the argument of the constructor. It replaces a session config entry
+    call: Callable[[Callable[[], InferenceSession]], InferenceSession] = call  # calls the constructor
+
+    def configure(self) -> tuple[tuple[str, ...], Mapping[str, list]]:
+        """Set everything except the EPs. Return the registered libraries, and the shapes of inputs if sizes are set."""
+        permit, options = self.permit, self.options
+        for name, value in values_of(permit.attributes).items():
+            setattr(options, name, value)
+        entries = {_RELEASED_OPSETS: "1" if self.released_opsets else "0"}
+        if permit.explicit or reports.needs_of_operators(permit):
+            entries[RECORD_ASSIGNMENT] = "1"
+        entries.update(dict.fromkeys(permit.stops_spinning, "0"))
+        entries.update(texts_of(permit.session_config))
+        for key, text in entries.items():
+            options.add_session_config_entry(key, text)
+        registered = ()
+        if self.libraries:
+            registered = extensions.register(options, self.libraries)
+        shapes = NOTHING
+        if permit.sizes:
+            shapes = free_dimensions().apply(options, permit, self.model)
+        return registered, shapes
+
+    def attach(self) -> Construction:
+        """Attach the EPs if they are specified."""
+        if not self.permit.explicit:
+            return self
+        return replace(self, providers=attaching.attach(self.options, self.permit))
+
+    def again(self, permit: Permit) -> Construction:
+        """Return the construction of a session from the same model with another permit, to explain an error."""
+        options = SessionOptions()
+        options.log_severity_level = 4  # the log contains the error of the first session
+        other = replace(self, permit=permit, options=options)
+        other.configure()
+        return other.attach()
+
+    def create(self) -> Created:
+        """Create a session with exactly the specified EPs. If none are specified, with all that are available."""
+        if self.permit.explicit:
+            session = self._with_specified()
+        else:
+            session = self._with_available()
+        return Created(session, self.permit)
+
+    def _construct(self, providers: list | None, enable_fallback: int) -> InferenceSession:
+        arguments: dict[str, Any] = {"providers": providers, "enable_fallback": enable_fallback}
+        if self.disabled_optimizers:
+            arguments["disabled_optimizers"] = list(self.disabled_optimizers)
+        return self.call(partial(_construct, self.model, self.options, **arguments))
+
+    def _with_available(self) -> InferenceSession:
+        """Create a session with all available EPs, or with fewer if ORT cannot use them."""
+        permit = self.permit
+        # A build with TensorRT's EP lists it on a machine without TensorRT, too.
+        without_tensorrt = [name for name in permit.providers if name != TENSORRT]
+        attempts = [list(permit.providers)]
+        if TENSORRT in permit.providers:
+            attempts.append(without_tensorrt)
+        for providers in attempts:
+            try:
+                session = self._construct(providers, 0)
+                break
+            except (RuntimeError, ValueError) as error:
+                failures.reject_setting(error, permit.session_config)
+        else:  # ORT's own fallback prints a banner
+            session = self._construct(without_tensorrt, 1)
+        # A run that fails must fail, not run on another EP: the API's first use is testing.
+        session.disable_fallback()
+        return session
+
+    def _with_specified(self) -> InferenceSession:
+        specified = list(self.permit.providers)
+        names = ", ".join(specified)
+        try:
+            session = self._construct(self.providers, 0)
+        except Exception as error:
+            # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
+            of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
+            if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
+                raise
+            for name, texts in self.providers or ():
+                failures.reject_options(name, texts, error)
+            advice = f"{missing_providers.advice(specified)} ORT error: {error}"
+            raise RuntimeError(f"ORT could not create a session with {names or 'the CPU EP'}. {advice}") from None
+        providers_of_session = session.get_providers()
+        if [name for name in providers_of_session if name in specified] != specified:
+            missing = [name for name in specified if name not in providers_of_session]
+            advice = missing_providers.advice(missing)
+            listed = ", ".join(providers_of_session)
+            text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
+            raise RuntimeError(f"{text}. {advice}")
+        return session
+
+
+def free_dimensions() -> ModuleType:
+    """Return the module for free dimension overrides."""
+    from onnxruntime.backend import free_dimensions  # imports onnx.reference, which takes long  # noqa: PLC0415
+
+    return free_dimensions
+
+
+def config_entry(options: SessionOptions, key: str) -> str:
+    """Return a session config entry, ``""`` if the options do not have it."""
+    try:
+        return options.get_session_config_entry(key)
+    except RuntimeError:  # no such entry
+        return ""

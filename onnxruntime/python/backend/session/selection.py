@@ -1,0 +1,56 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Selects the parts of a session by its execution providers (EPs), and imports their modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, THROUGH_CUDA, WEBGPU
+from onnxruntime.backend.session import capturing
+from onnxruntime.backend.session.part import SessionPart
+
+
+def for_permit(permit: Permit) -> list[SessionPart]:
+    """Return the parts of a session that is to be created."""
+    if ON_ANY_DEVICE.issuperset(permit.providers):
+        return []
+    return _parts(permit.providers, capturing.of_permit(permit))
+
+
+def for_session(session: InferenceSession) -> list[SessionPart]:
+    """Return the parts of a session. Raise an error if this Python cannot run it."""
+    providers = session.get_providers()
+    if ON_ANY_DEVICE.issuperset(providers):
+        return []
+    return _parts(providers, capturing.of_session(session))
+
+
+def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[SessionPart]:
+    """Return the parts from the innermost to the outermost, in which order they create and guard a session."""
+    eps = set(providers)
+    of_openvino = not OF_OPENVINO.isdisjoint(eps)
+    if not threads.has_global_lock():  # then nothing captures, and runs on CUDA need no lock
+        if eps_that_capture or of_openvino or WEBGPU in eps:
+            listed = ", ".join(providers)
+            raise RuntimeError(f"A session with {listed} cannot run: its locks need Python's global interpreter lock")
+        return []
+    parts: list[SessionPart] = []
+    if eps_that_capture:
+        from onnxruntime.backend.capture.sessions import CapturePart  # for few sessions  # noqa: PLC0415
+
+        parts.append(CapturePart())
+    if WEBGPU in eps or not eps.isdisjoint(THROUGH_CUDA):
+        from onnxruntime.backend.locks import LockPart  # for few sessions  # noqa: PLC0415
+
+        parts.append(LockPart())
+    if of_openvino:
+        from onnxruntime.backend.openvino.sessions import OpenVINOPart  # for few sessions  # noqa: PLC0415
+
+        parts.append(OpenVINOPart())
+    return parts
