@@ -180,7 +180,7 @@ class Capture:
         inputs: Sequence[object],
     ) -> Outputs | None:
         """Replay a graph, or return ``None`` if it cannot replay for these inputs. Call it under the lock."""
-        if self._session._sess is not graph.inner or self.lock.other_devices:
+        if self.lock.other_devices:
             return None
         if self._other_threads:
             return locks.call_holding(self._turn, None, graph.replay, inputs, options)
@@ -352,11 +352,13 @@ class FastPath:
         last = getattr(self._of_thread, "last", None)
         if last is not None:
             graph, settings = last
+            if graph.inner is not self._attributes.get("_sess"):  # set_providers has replaced it
+                return None
             outputs = self._under_lock(None, self._replay, graph, settings, inputs)
             if outputs is not None:
                 return outputs
         graph = self._capture.graph_of(self._graph_id, inputs)
-        if graph is None:
+        if graph is None or graph.inner is not self._attributes.get("_sess"):
             return None
         settings = graph.options(self._prepared)
         self._of_thread.last = graph, settings
