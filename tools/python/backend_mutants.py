@@ -187,6 +187,7 @@ class Covered(NamedTuple):
 
 def cover(places: list[Workplace], tests: list[str]) -> Covered:
     """Run the test files in all workplaces, and return what each test executes."""
+    places = places[: len(tests)]
     running = []
     for number, place in enumerate(places):
         running.append(place.cover(tests[number :: len(places)]))
@@ -266,6 +267,13 @@ def tried(
         worker.wait()
 
 
+def all_tests() -> list[str]:
+    found = []
+    for path in sorted(TREE.glob("onnxruntime/test/python/backend/test_*.py")):
+        found.append(path.relative_to(TREE).as_posix())
+    return found
+
+
 def parsed_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
@@ -279,7 +287,7 @@ def parsed_arguments() -> argparse.Namespace:
     add("--covered", type=Path, help="file that keeps which tests run which lines, until one changes")
     add("--again", type=Path, help="only what survived according to this file of an earlier --json")
     add("--json", type=Path, help="file to write each mutant and the test that detected it to")
-    add("tests", nargs="*", help="test files, if not all that pytest finds")
+    add("tests", nargs="*", default=all_tests(), help="test files (default: those of the backend)")
     return parser.parse_args()
 
 
@@ -333,7 +341,7 @@ def main() -> int:
         found += mutants(name, sources[name])
     print(f"{len(found)} mutants of {len(sources)} modules")
     for module, place, change in sorted(equivalent() - set(map(key, found))):
-        if module in sources:
+        if module in sources or not (BACKEND / f"{module}.py").exists():
             print(f"listed as equivalent, but not found: {module}.py: {change}: {place}")
     found = chosen(found, arguments)
     if arguments.list:
