@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Permit:
     """The permitted settings of one session, by name. Only :func:`permit_of` creates one."""
 
     device: str  # ONNX's name of the requested device, or ""
     explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
-    providers: dict[str, Settings]  # the options of each EP, in order
+    providers: Mapping[str, Settings]  # the options of each EP, in order
     kinds: Texts = field(default_factory=dict)  # of the EPs of the process
     attributes: Settings = field(default_factory=dict)
     session_config: Settings = field(default_factory=dict)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import unittest
 from unittest import mock
 
@@ -156,6 +157,12 @@ class TestSessionAndRunConfig(unittest.TestCase):
             "disk:0",
         ):
             self.assert_refused({_SHRINKAGE: value}, "invalid value", at=cuda, run=True)
+
+    def test_a_permit_cannot_change(self) -> None:
+        permitted = permit(session_config={"session.disable_prepacking": 1})
+        for field in dataclasses.fields(permitted):
+            with self.assertRaises(dataclasses.FrozenInstanceError):
+                setattr(permitted, field.name, {})
 
     def test_a_session_without_an_arena(self) -> None:
         cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
