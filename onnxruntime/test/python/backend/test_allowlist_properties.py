@@ -157,13 +157,15 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     for name, texts in record["providers"].items():
         kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
         rules = PROVIDERS[name].get(kind, {})
-        always = {option: rule.kind.value for option, rule in rules.items() if isinstance(rule.kind, AlwaysSent)}
-        check_options(rules, texts, always | call["provider_options"][name])
-    again = {  # the options that some EPs read from entries
-        f"ep.{name.lower()}.{option}": text
-        for name, texts in record["providers"].items()
-        for option, text in texts.items()
-    }
+        sent = dict(call["provider_options"][name])
+        for option, rule in rules.items():
+            if isinstance(rule.kind, AlwaysSent):
+                sent.setdefault(option, rule.kind.value)
+        check_options(rules, texts, sent)
+    again = {}  # the options that some EPs read from entries
+    for name, texts in record["providers"].items():
+        for option, text in texts.items():
+            again[f"ep.{name.lower()}.{option}"] = text
     for key, text in record["entries"].items():
         if key in again:
             CASE.assertEqual(text, again[key])
@@ -184,29 +186,12 @@ ARABIC = {code: code + 0x630 for code in range(0x30, 0x3A)}
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 CYRILLIC = str.maketrans("aeiops", "\u0430\u0435\u0456\u043e\u0440\u0455")
 
-AFFIXES = (
-    "\0",
-    "\0x",
-    " ",
-    "\n",
-    "\t",
-    "x",
-    "_",
-    ".",
-    "\u200b",
-    "\ud800",
-    "\u0301",
-    ",",
-    ";",
-    "=1",
-)
+AFFIXES = ("\0", "\0x", " ", "\n", "\t", "x", "_", ".", "\u200b", "\ud800", "\u0301", ",", ";", "=1")
 PREFIXES = ("ep.", "ep.cuda.", "session.", "trt_", " ", "\0", "\ufeff")
 NAME_CHANGES = [
     str.upper, str.lower, str.swapcase, str.title, Str, str.encode, lambda name: name[:-1], lambda name: name[1:],
     lambda name: name.translate(CYRILLIC), lambda name: name.translate(FULL_WIDTH), lambda name: None,
     lambda name: name.replace("i", "\u0131"), lambda name: name * 40,
-    *(lambda name, affix=affix: name + affix for affix in AFFIXES),
-    *(lambda name, prefix=prefix: prefix + name for prefix in PREFIXES),
 ]  # fmt: skip
 VALUE_CHANGES = [
     lambda value: None, lambda value: [value], lambda value: str(value).encode(errors="replace"), Str,
@@ -216,23 +201,15 @@ VALUE_CHANGES = [
     lambda value: f"1_{value}", lambda value: f"{value}{value}", lambda value: value == "1", lambda value: object,
     lambda value: Int(1), lambda value: 1.0, lambda value: float("nan"), lambda value: np.int64(1),
     lambda value: np.array([1]), lambda value: 2**64, lambda value: f"{value};{value}", np.str_,
-    *(lambda value, affix=affix: f"{value}{affix}" for affix in AFFIXES),
-    *(lambda value, prefix=prefix: f"{prefix}{value}" for prefix in PREFIXES),
 ]  # fmt: skip
+for affix in AFFIXES:
+    NAME_CHANGES.append(lambda name, affix=affix: name + affix)
+    VALUE_CHANGES.append(lambda value, affix=affix: f"{value}{affix}")
+for prefix in PREFIXES:
+    NAME_CHANGES.append(lambda name, prefix=prefix: prefix + name)
+    VALUE_CHANGES.append(lambda value, prefix=prefix: f"{prefix}{value}")
 
-HOSTILE = st.sampled_from(
-    [
-        "1",
-        "0",
-        "true",
-        "a.so",
-        "a.json",
-        "../a",
-        "1" * 5000,
-        "cpu:0",
-        "18446744073709551616",
-    ]
-)
+HOSTILE = st.sampled_from(["1", "0", "true", "a.so", "a.json", "../a", "1" * 5000, "cpu:0", str(2**64)])
 
 
 def texts(pattern: str) -> st.SearchStrategy:
@@ -255,23 +232,20 @@ def values(rule: Verdict) -> st.SearchStrategy:
     if type(rule) is not Rule:
         return HOSTILE
     kind = rule.kind
-    if listed_values(kind):
-        others = [*getattr(kind, "texts", {}).values()]
+    listed = listed_values(kind)
+    if listed:
+        listed += getattr(kind, "texts", {}).values()
+        listed += getattr(kind, "by_name", {}).values()
+        for number in getattr(kind, "values", ()):
+            listed += [number - 1, number + 1]
         if isinstance(kind, Flag):
-            others += [True, False, 0, 1, "0", "1", "True", "False", np.bool_(True), np.int8(0)]
-        numbers = [number + step for number in getattr(kind, "values", ()) for step in (-1, 1)]
-        return st.sampled_from(
-            [
-                *listed_values(kind),
-                *others,
-                *numbers,
-                *getattr(kind, "by_name", {}).values(),
-            ]
-        )
-    if of_kind := bounds(kind, 20):
+            listed += [True, False, 0, 1, "0", "1", "True", "False", np.bool_(True), np.int8(0)]
+        return st.sampled_from(listed)
+    of_kind = bounds(kind, 20)
+    if of_kind:
         low, high = of_kind
         near = [low, high, low - 1, high + 1, 2, 16, 1024, 2**31]
-        return st.sampled_from([*near, *map(str, near)]) | st.integers(low - 1, high)
+        return st.sampled_from(near) | st.sampled_from(near).map(str) | st.integers(low - 1, high)
     if type(kind) is Names:
         known = st.lists(st.sampled_from(sorted(kind.known())), min_size=1, max_size=3)
         return known.map(kind.separator.join)
@@ -287,20 +261,21 @@ SCOPES = {
     "run attribute": RUN_ATTRIBUTES,
     "session_config": SESSION_CONFIG,
     "run_config": RUN_CONFIG,
-    **{
-        kind: {(ep, name): rule for ep in JUDGED for name, rule in (EVERY_PROVIDER | JUDGED[ep].get(kind, {})).items()}
-        for kind in ("built-in", "plugin")
-    },
+    "built-in": {},
+    "plugin": {},
 }
-VALUES = {scope: {name: values(rule) for name, rule in rules.items()} for scope, rules in SCOPES.items()}
-NAMED = {  # the permitted and the refused names
-    scope: [
-        st.sampled_from([name for name, rule in rules.items() if type(rule) is Rule]),
-        st.sampled_from([name for name, rule in rules.items() if type(rule) is not Rule]),
-    ]
-    for scope, rules in SCOPES.items()
-}
-SCOPE = st.sampled_from([*SCOPES])
+for ep, kinds in JUDGED.items():
+    for kind in ("built-in", "plugin"):
+        for name, rule in (EVERY_PROVIDER | kinds.get(kind, {})).items():
+            SCOPES[kind][ep, name] = rule
+VALUES: dict[str, dict] = {}
+NAMED = {}  # the permitted and the refused names
+for scope, rules in SCOPES.items():
+    VALUES[scope] = {name: values(rule) for name, rule in rules.items()}
+    permitted = [name for name, rule in rules.items() if type(rule) is Rule]
+    refused = [name for name, rule in rules.items() if type(rule) is not Rule]
+    NAMED[scope] = [st.sampled_from(permitted), st.sampled_from(refused)]
+SCOPE = st.sampled_from(list(SCOPES))
 WHAT = st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"])
 CHANGED_NAME, CHANGED_VALUE = st.sampled_from(NAME_CHANGES), st.sampled_from(VALUE_CHANGES)
 KEY_WITH_PREFIX = st.tuples(
@@ -315,7 +290,9 @@ def calls(draw) -> tuple[str, str, dict]:
     scope, what = draw(SCOPE), draw(WHAT)
     name = draw(NAMED[scope][draw(st.integers(0, 5)) == 0])
     value = draw(VALUES[scope][name])
-    provider, name = name if type(name) is tuple else ("", name)
+    provider = ""
+    if type(name) is tuple:
+        provider, name = name
     if scope == "session_config" and draw(st.integers(0, 5)) == 0:
         name, value = draw(KEY_WITH_PREFIX), draw(st.sampled_from([1, 64, True, 65]))
     if what == "changed":
@@ -328,17 +305,18 @@ def calls(draw) -> tuple[str, str, dict]:
     mapping = {name: value}
     if what == "nothing" and draw(st.integers(0, 3)) == 0:
         more = draw(NAMED[scope][0])
-        if not provider or more[0] == provider:
-            mapping[more[1] if provider else more] = draw(VALUES[scope][more])
+        if not provider:
+            mapping[more] = draw(VALUES[scope][more])
+        elif more[0] == provider:
+            mapping[more[1]] = draw(VALUES[scope][more])
+    if scope.endswith("attribute"):
+        return scope, what, mapping
     if not provider:
-        return scope, what, mapping if scope.endswith("attribute") else {scope: mapping}
+        return scope, what, {scope: mapping}
+    options = {provider: mapping}
     if what == "made up" and draw(st.booleans()):
-        return (
-            scope,
-            what,
-            {"provider_options": draw(st.one_of(ANYTHING, st.just({name: mapping})))},
-        )
-    return scope, what, {"provider_options": {provider: mapping}}
+        options = draw(st.one_of(ANYTHING, st.just({name: mapping})))
+    return scope, what, {"provider_options": options}
 
 
 COUNTS: Counter[str] = Counter()
@@ -369,10 +347,8 @@ def outcome_of(scope: str, keywords: dict) -> str:
             else:
                 onnxruntime.backend.prepare(MODEL, **keywords)
         except Reached as reached:
-            record, tables = (
-                reached.args[0],
-                (SESSION_ATTRIBUTES, SESSION_CONFIG, "session_config"),
-            )
+            (record,) = reached.args
+            tables = (SESSION_ATTRIBUTES, SESSION_CONFIG, "session_config")
         except (RuntimeError, TypeError) as error:
             CASE.assertTrue(str(error).isprintable(), "a message contains control characters")
             return "refused"
@@ -382,8 +358,9 @@ def outcome_of(scope: str, keywords: dict) -> str:
                 onnxruntime.backend.prepare(MODEL, **configuration)
             CASE.assertEqual(again.exception.args[0], record, "the configuration of the permit")
     check(record, keywords, plugins, tables)
-    received = record["attributes"] or record["providers"] or {*record["entries"]} - {RECORD, OPSETS}
-    return "permitted" if received else "ignored"
+    if record["attributes"] or record["providers"] or record["entries"].keys() - {RECORD, OPSETS}:
+        return "permitted"
+    return "ignored"
 
 
 @settings(
