@@ -34,7 +34,6 @@ from tools.nox_environments import (  # noqa: E402
     all_tests,
     ending,
     overlay,
-    own_tests,
     run,
     site_packages,
     task,
@@ -85,9 +84,10 @@ def add_tests(environment: str, table: dict) -> None:
     def test(session: nox.Session) -> None:
         files = all_tests(environment, without)
         run(session, f"{environment} {start} {' '.join(files)}")
-        if "again" in table:
-            files = own_tests(environment)
-            run(session, f"{environment} {table['again']} {PYTEST} {' '.join(files)}")
+        again = table.get("again")
+        if again:
+            files = ending(again["tests"])
+            run(session, f"{environment} {again['settings']} {PYTEST} {' '.join(files)}")
 
     test.__doc__ = table["help"]
     task(*required, name=name)(test)

@@ -77,10 +77,11 @@ for tests in (TESTS, "tests"):
 
 
 def ending(endings: list[str]) -> list[str]:
-    """Return the test files of these endings."""
+    """Return the test files of these names: test_NAME.py, otherwise all that end with _NAME.py."""
     found = []
     for one in endings:
-        files = [file for file in TEST_FILES if file.endswith(f"_{one}.py")]
+        files = [file for file in TEST_FILES if file.endswith(f"/test_{one}.py")]
+        files = files or [file for file in TEST_FILES if file.endswith(f"_{one}.py")]
         if not files:
             raise SystemExit(f"no test file ends with _{one}.py")
         found += files
