@@ -7,7 +7,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
@@ -16,7 +21,12 @@ from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT, FROM_ENVIRONMENT, KEYWORDS, MOST_ENTRIES
+from onnxruntime.backend.allowlist.tables import (
+    ENVIRONMENT,
+    FROM_ENVIRONMENT,
+    KEYWORDS,
+    MOST_ENTRIES,
+)
 from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
@@ -25,7 +35,11 @@ from onnxruntime.backend.errors import (
     reject_type,
     show,
 )
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
+from onnxruntime.backend.provider_names import (
+    CUDA,
+    CUDA_DEVICE,
+    ON_CUDA_DEVICE,
+)
 
 _MOST_DIGITS = 2  # of the index of a device
 

@@ -11,7 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import onnxruntime
-from onnxruntime.backend.allowlist.rules import NOTHING, Texts, Values
+from onnxruntime.backend.allowlist.rules import (
+    NOTHING,
+    Texts,
+    Values,
+)
 
 _NUMBERS = onnxruntime.__version__.split(".")
 _RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))

@@ -20,7 +20,14 @@ from onnxruntime.backend.allowlist import session_config, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import NOTHING, Rule, Setting, Settings, Table, Values
+from onnxruntime.backend.allowlist.rules import (
+    NOTHING,
+    Rule,
+    Setting,
+    Settings,
+    Table,
+    Values,
+)
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.errors import (

@@ -11,13 +11,33 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from onnxruntime.backend.allowlist import conditions, threads, unknown_arguments
+from onnxruntime.backend.allowlist import (
+    conditions,
+    threads,
+    unknown_arguments,
+)
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.look_up import refuse_while_model_configures
-from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts, Values, texts_of
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT, LIBRARIES, PERMIT
-from onnxruntime.backend.errors import Place, refuse, reject, show, warn
+from onnxruntime.backend.allowlist.rules import (
+    NOTHING,
+    Settings,
+    Texts,
+    Values,
+    texts_of,
+)
+from onnxruntime.backend.allowlist.tables import (
+    ENVIRONMENT,
+    LIBRARIES,
+    PERMIT,
+)
+from onnxruntime.backend.errors import (
+    Place,
+    refuse,
+    reject,
+    show,
+    warn,
+)
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -52,7 +72,9 @@ class Permit:
         }
         configuration = {keyword: entries for keyword, entries in tables.items() if entries}
         if self.explicit:
-            configuration["provider_options"] = {ep: _plain(settings) for ep, settings in self.providers.items()}
+            options = configuration["provider_options"] = {}
+            for ep, settings in self.providers.items():
+                options[ep] = _plain(settings)
         return configuration
 
 
@@ -64,7 +86,11 @@ def permit_of(request: Request, process: Process) -> Permit:
     _refuse_keywords_of_environment(request.attributes)
     allowlist = request.allowlist(process)
     settings = request.settings
-    attributes = allowlist.attributes(SESSION_ATTRIBUTES, request.attributes, settings.get("session_options", NOTHING))
+    attributes = allowlist.attributes(
+        SESSION_ATTRIBUTES,
+        request.attributes,
+        settings.get("session_options", NOTHING),
+    )
     sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
     tables: dict[str, Settings] = {}  # whose conditions matter
     explicit = "provider_options" in settings
@@ -88,7 +114,9 @@ def permit_of(request: Request, process: Process) -> Permit:
         session_config={**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
         sizes=sizes,
     )
-    tables |= {"session_options": attributes, "session_config": entries, "run_config": run_entries}
+    tables["session_options"] = attributes
+    tables["session_config"] = entries
+    tables["run_config"] = run_entries
     without_effect = conditions.check(tables, facts)
     request.add_origin(without_effect)
     warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)

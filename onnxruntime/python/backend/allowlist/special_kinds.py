@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text, text_of, whole
+from onnxruntime.backend.allowlist.value_kinds import (
+    Choice,
+    Flag,
+    Integer,
+    Kind,
+    Text,
+    text_of,
+    whole,
+)
 
 
 class ForbiddenError(ValueError):

@@ -10,18 +10,43 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NoReturn
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from typing import (
+    Any,
+    Literal,
+    NoReturn,
+)
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
+from onnxruntime.backend.allowlist.rules import (
+    Rule,
+    Setting,
+    Settings,
+    Table,
+    Values,
+)
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, ENVIRONMENT, FREE_DIMENSION, KEYWORDS, PERMIT
+from onnxruntime.backend.allowlist.tables import (
+    BY_KEYWORD,
+    ENVIRONMENT,
+    FREE_DIMENSION,
+    KEYWORDS,
+    PERMIT,
+)
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError, Place, refuse, show
+from onnxruntime.backend.errors import (
+    NotPermittedError,
+    Place,
+    refuse,
+    show,
+)
 
 _MOST_LISTED = 32  # names or values in an error
 
