@@ -83,16 +83,18 @@ def environment(name: str, config: dict | None) -> dict[str, str]:
         variables["PYTEST_PLUGINS"] = "onnxruntime.backend.conformance"
         variables["ORT_ONNX_BACKEND_REPORT"] = f"{folder}/{name}.jsonl"
         variables["ORT_ONNX_BACKEND_CONFIG"] = json.dumps(config)
-    return {**os.environ, **variables}
+    return os.environ | variables
 
 
 def problem(command: list[str], variables: dict[str, str]) -> str:
     """Return why the EP of a configuration cannot run a small model, ``""`` if it can."""
     model = OUT / "model.onnx"
     model.write_bytes(parser.parse_model(_MODEL).SerializeToString())
-    command = [*command, "-m", "onnxruntime.backend", "run", str(model), "--repeat", "1"]
-    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    return "" if ran.returncode == 0 else (ran.stderr.strip().splitlines() or ["no error"])[-1]
+    run = ["-m", "onnxruntime.backend", "run", str(model), "--repeat", "1"]
+    ran = subprocess.run(command + run, env=variables, capture_output=True, text=True, check=False)
+    if ran.returncode == 0:
+        return ""
+    return ran.stderr.strip().rpartition("\n")[2] or "no error"
 
 
 def run_tests(
@@ -109,23 +111,17 @@ def run_tests(
     """
     folder = OUT / name
     report, lines, log = folder / "report.json", folder / f"{name}.jsonl", folder / "log"
-    versions = [*command, "-m", "pip", "list", "--format=json"]
-    (folder / "pip-list.json").write_bytes(
-        subprocess.run(versions, env=variables, stdout=subprocess.PIPE, check=True).stdout
-    )
-    tests = [
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        str(checkout / "test" / "test_backend.py"),
-    ]
-    tests += ["--onnx_backend=onnxruntime.backend.backend", "-k", "not _cuda", *arguments]
+    pip = ["-m", "pip", "list", "--format=json"]
+    versions = subprocess.run(command + pip, env=variables, stdout=subprocess.PIPE, check=True)
+    (folder / "pip-list.json").write_bytes(versions.stdout)
+    tests = [*command, "-m", "pytest", "-p", "no:cacheprovider", str(checkout / "test" / "test_backend.py")]
+    tests += ["--onnx_backend=onnxruntime.backend.backend", "-k", "not _cuda"]
+    tests += arguments
     for isolated in ([], ["-n", "1"]):
         lines.unlink(missing_ok=True)
         with log.open("w") as out:
             subprocess.run(
-                [*command, *tests, *isolated],
+                tests + isolated,
                 env=variables,
                 cwd=checkout,
                 stdout=out,
@@ -156,11 +152,12 @@ def compare(passed: dict[str, set[str]]) -> int:
         if name in passed and run.stock:
             here, stock = passed[name], passed[run.stock]
             print(f"{name:16}{len(here):8}{len(stock):8}{len(stock - here):17}{len(here - stock):11}")
-            lost += [f"FAILED {name}: {test} passes with the stock wheel" for test in sorted(stock - here)]
+            for test in sorted(stock - here):
+                lost.append(f"FAILED {name}: {test} passes with the stock wheel")
         elif name in passed and run.config:
             print(f"{name:16}{len(passed[name]):8}  the stock backend cannot use a plugin EP")
     print("\n".join(lost))
-    return 1 if lost else 0
+    return int(bool(lost))
 
 
 def main() -> int:
@@ -168,10 +165,8 @@ def main() -> int:
     arguments.add_argument("checkout", type=Path, help="a checkout of onnx/backend-scoreboard")
     arguments.add_argument("pythons", metavar="NAME=PYTHON", nargs="+", help="the Python of each environment")
     chosen, of_pytest = arguments.parse_known_args()
-    checkout, pythons = (
-        chosen.checkout.resolve(),
-        dict(one.split("=", 1) for one in chosen.pythons),
-    )
+    checkout = chosen.checkout.resolve()
+    pythons = dict(one.split("=", 1) for one in chosen.pythons)
     shutil.rmtree(OUT, ignore_errors=True)
     passed: dict[str, set[str]] = {}
     for name, (python, config, _) in RUNS.items():
@@ -181,30 +176,24 @@ def main() -> int:
         if python == "webgpu-plugin":
             command = ["sh", str(SOFTWARE_GPU), *command]
         (OUT / name).mkdir(parents=True)
-        if config and "plugins" in config and (reason := problem(command, variables)):
-            print(f"{name} is left out: {reason}", flush=True)
-            shutil.rmtree(OUT / name)
-            continue
+        if config and "plugins" in config:
+            reason = problem(command, variables)
+            if reason:
+                print(f"{name} is left out: {reason}", flush=True)
+                shutil.rmtree(OUT / name)
+                continue
         passed[name] = run_tests(checkout, name, command, variables, of_pytest)
-        print(
-            f"{name}: {len(passed[name])} tests passed, in {time.monotonic() - begun:.0f} s",
-            flush=True,
-        )
-    files = [f"{name}={OUT / name / (f'{name}.jsonl' if RUNS[name].config else 'report.json')}" for name in passed]
+        seconds = time.monotonic() - begun
+        print(f"{name}: {len(passed[name])} tests passed, in {seconds:.0f} s", flush=True)
     page = OUT / "index.html"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "onnxruntime.backend",
-            "report",
-            *files,
-            "--html",
-            str(page),
-        ],
-        check=True,
-    )
-    website(checkout, [*passed])
+    command = [sys.executable, "-m", "onnxruntime.backend", "report", "--html", str(page)]
+    for name in passed:
+        report = "report.json"
+        if RUNS[name].config:
+            report = f"{name}.jsonl"
+        command.append(f"{name}={OUT / name / report}")
+    subprocess.run(command, check=True)
+    website(checkout, list(passed))
     print(f"See {page} and {OUT / 'website' / 'index.html'}")
     return compare(passed)
 

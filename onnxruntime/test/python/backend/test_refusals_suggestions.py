@@ -90,86 +90,58 @@ class CostTest(unittest.TestCase):
 
 class SimilarNamesTest(unittest.TestCase):
     def test_names(self) -> None:
-        pools = ("'session.intra_op.allow_spinning'", "'session.inter_op.allow_spinning'")
-        for keyword, name, *expected in (
-            *(
-                ("session_config", name, "'session.disable_prepacking'")
-                for name in (
-                    "session.disable_prepackin",
-                    "SESSION.DISABLE_PREPACKING",
-                    " session.disable_prepacking\n",
-                )
-            ),
+        prepacking = "'session.disable_prepacking'"
+        spinning = "'session.intra_op.allow_spinning'"
+        optimization = "'graph_optimization_level'"
+        for keyword, name, expected in (
+            ("session_config", "session.disable_prepackin", prepacking),
+            ("session_config", "SESSION.DISABLE_PREPACKING", prepacking),
+            ("session_config", " session.disable_prepacking\n", prepacking),
             ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
             ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
-            ("run_config", "gpu_graph_id ".rjust(101)),
             # Keys with a prefix
-            (
-                "session_config",
-                "session.intra_op.allow_spining",
-                "'session.intra_op.allow_spinning'",
-            ),
-            (
-                "session_config",
-                "session.inter_op.allow_spin",
-                "'session.inter_op.allow_spinning'",
-            ),
-            (
-                "session_config",
-                "session.intra_op.spin_duration_ms",
-                "'session.intra_op.spin_duration_us'",
-            ),
-            (
-                "session_config",
-                "session.intra_op.spin_backof_max",
-                "'session.intra_op.spin_backoff_max'",
-            ),
+            ("session_config", "session.intra_op.allow_spining", spinning),
+            ("session_config", "session.inter_op.allow_spin", "'session.inter_op.allow_spinning'"),
+            ("session_config", "session.intra_op.spin_duration_ms", "'session.intra_op.spin_duration_us'"),
+            ("session_config", "session.intra_op.spin_backof_max", "'session.intra_op.spin_backoff_max'"),
             # A part of a name
-            ("session_config", "allow-spinning", pools[0]),
-            (
-                "session_options",
-                "num_threads",
-                "'intra_op_num_threads'",
-                "'inter_op_num_threads'",
-            ),
-            ("session_options", "optimization-level", "'graph_optimization_level'"),
-            ("session_options", "optimization", "'graph_optimization_level'"),
-            (
-                "session_options",
-                "level",
-                "'graph_optimization_level'",
-                "'log_severity_level'",
-            ),
-            # A prefix alone, and a part of many names
-            *(
-                ("session_config", name)
-                for name in (
-                    "session.",
-                    "session.foo",
-                    "session.intra_op.",
-                    "session",
-                    "op",
-                )
-            ),
-            *(("session_config", name) for name in ("ses", "", "\0", "x" * 10**6, "_")),
+            ("session_config", "allow-spinning", spinning),
+            ("session_options", "num_threads", "'intra_op_num_threads'"),
+            ("session_options", "num_threads", "'inter_op_num_threads'"),
+            ("session_options", "optimization-level", optimization),
+            ("session_options", "optimization", optimization),
+            ("session_options", "level", optimization),
+            ("session_options", "level", "'log_severity_level'"),
             # Names of other keyword arguments
-            (
-                "run_config",
-                "allow_spinning",
-                "session_config['session.intra_op.allow_spinning']",
-            ),
+            ("run_config", "allow_spinning", "session_config['session.intra_op.allow_spinning']"),
             ("session_config", "graph_id", "run_config['gpu_graph_id']"),
-            (
-                "session_config",
-                "cudnn_conv1d_pad_to_nc1d",
-                "provider_options['CUDAExecutionProvider']",
-            ),
+            ("session_config", "cudnn_conv1d_pad_to_nc1d", "provider_options['CUDAExecutionProvider']"),
         ):
             with self.subTest(keyword, name=name):
-                suggested = suggestions.similar_name(keyword, "", name, BY_KEYWORD[keyword])
-                self.assertEqual("Did you mean" in suggested, bool(expected), suggested)
-                for part in expected:
-                    self.assertIn(part, suggested)
+                suggested = self.similar(keyword, name)
+                self.assertIn("Did you mean", suggested)
+                self.assertIn(expected, suggested)
+
+    def test_names_without_a_similar_one(self) -> None:
+        # Too long, a prefix alone, and a part of many names.
+        self.assertNotIn("Did you mean", self.similar("run_config", "gpu_graph_id ".rjust(101)))
+        for name in (
+            "session.",
+            "session.foo",
+            "session.intra_op.",
+            "session",
+            "op",
+            "ses",
+            "",
+            "\0",
+            "x" * 10**6,
+            "_",
+        ):
+            with self.subTest(name[:30]):
+                self.assertNotIn("Did you mean", self.similar("session_config", name))
+
+    def similar(self, keyword: str, name: str) -> str:
+        return suggestions.similar_name(keyword, "", name, BY_KEYWORD[keyword])
 
     def test_providers(self) -> None:
         for name, meant in (
@@ -217,33 +189,29 @@ class SimilarNamesTest(unittest.TestCase):
 
 class FormsOfOtherApisTest(unittest.TestCase):
     def test_values_that_are_no_mapping(self) -> None:
-        separate = {
-            "provider_options": [{"device_id": 1}, {}],
-            "providers": ("CUDAExecutionProvider", CPU),
-        }
-        others = ([], [1], [[1, 2, 3]], [CPU] * 99, 7, [("x" * 500, {})])
-        for keywords, advice in (
-            (
-                separate,
-                f". Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}",
-            ),
-            *(({"provider_options": given}, "") for given in others),
+        cuda = {"providers": ("CUDAExecutionProvider", CPU)}
+        advice = f". Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}"
+        for given, others, end in (
+            ([{"device_id": 1}, {}], cuda, f"list{advice}"),
+            ([], {}, "list"),
+            ([1], {}, "list"),
+            ([[1, 2, 3]], {}, "list"),
+            ([CPU] * 99, {}, "list"),
+            (7, {}, "int"),
+            ([("x" * 500, {})], {}, "list"),
         ):
             with (
-                self.subTest(str(keywords)[:50]),
+                self.subTest(str(given)[:50]),
                 no_session_opens(),
                 self.assertRaises(NotPermittedError) as refused,
             ):
-                onnxruntime.backend.prepare(two_nodes(), **keywords)
-            kind = type(keywords["provider_options"]).__name__
-            self.assertEqual(
-                refused.exception.reason,
-                f"must be a mapping such as a dict, not {kind}{advice}",
-            )
+                onnxruntime.backend.prepare(two_nodes(), provider_options=given, **others)
+            self.assertEqual(refused.exception.reason, f"must be a mapping such as a dict, not {end}")
 
     def test_forms_of_lists(self) -> None:
-        many = {str(number): number for number in range(17)}
-        few = dict(list(many.items())[:16])
+        few = {str(number): number for number in range(16)}
+        many = few | {"16": 16}
+        sixteen = [f"E{number}" for number in range(16)]
         for names, options, form in (
             (("cuda", "CPU"), None, f"{{'CUDAExecutionProvider': {{}}, '{CPU}': {{}}}}"),
             (["cuda"], [{"device_id": 1}, {}], "{'CUDAExecutionProvider': {}}"),
@@ -258,22 +226,18 @@ class FormsOfOtherApisTest(unittest.TestCase):
                 "{'A': {'x': 1}, 'B': {...}, 'C': {...}}",
             ),
             ([("A", few)], None, f"{{'A': {few}}}"),
-            ([("cuda", {**many, "use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
+            ([("cuda", many | {"use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
             ("CPU", None, f"{{'{CPU}': {{}}}}"),
             (
                 ("cuda", {"device_id": 1}),
                 None,
                 "{'CUDAExecutionProvider': {'device_id': 1}}",
             ),
-            (
-                [f"E{number}" for number in range(16)],
-                None,
-                str({f"E{number}": {} for number in range(16)}),
-            ),
+            (sixteen, None, str({name: {} for name in sixteen})),
         ):
             with self.subTest(names):
                 self.assertEqual(suggestions.provider_options(names, options), f"provider_options={form}")
-        for names in ([f"E{number}" for number in range(17)], ["x" * 101]):
+        for names in ([*sixteen, "E16"], ["x" * 101]):
             self.assertEqual(suggestions.provider_options(names), "")
         self.assertIn("xxx", suggestions.provider_options(["x" * 100]))
         texts = {str(number): "y" * 70 for number in range(6)}
