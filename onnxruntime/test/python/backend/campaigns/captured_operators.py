@@ -74,11 +74,17 @@ class Seen(NamedTuple):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def open_session(made: ModelProto, level: GraphOptimizationLevel) -> tuple[InferenceSession, ModelProto]:
+def open_session(
+    made: ModelProto,
+    level: GraphOptimizationLevel,
+    attributes: dict | None = None,
+) -> tuple[InferenceSession, ModelProto]:
     """Create a session that captures, without the backend; return it and its final graph."""
     options = SessionOptions()
     options.graph_optimization_level = level
     options.log_severity_level = 4
+    for name, value in (attributes or {}).items():
+        setattr(options, name, value)
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP]
     options.add_provider_for_devices(devices[:1], {"enableGraphCapture": "1"})
     with eligibility.written(options) as path:
