@@ -48,7 +48,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
-        suggestions()  # no run imports a module, because an interrupt in the import could leave its lock taken
+        # No run imports a module, because an interrupt in the import could leave its lock taken.
+        suggestions()
+        selection.import_for(session)
         self._session = session
         self._applied = applied
         if "run_config" in applied.configuration:  # it can reserve a graph

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist import threads
@@ -29,6 +30,13 @@ def for_session(session: InferenceSession) -> list[SessionPart]:
     if ON_ANY_DEVICE.issuperset(providers):
         return []
     return _parts(providers, capturing.of_session(session))
+
+
+def import_for(session: object) -> None:
+    """Import the modules of the parts of a session that can be the caller's."""
+    if issubclass(type(session), InferenceSession):
+        with suppress(Exception):  # each run raises it
+            for_session(session)
 
 
 def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[SessionPart]:
