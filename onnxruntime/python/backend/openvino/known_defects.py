@@ -75,7 +75,8 @@ def that_is_wrong(model: ModelProto, session: InferenceSession) -> str:
     others: set[str] = set()
     for part in parts:
         operators = compiled if part.ep_name in OF_OPENVINO else others
-        operators.update(node.op_type for node in part.get_nodes())
+        for node in part.get_nodes():
+            operators.add(node.op_type)
 
     if compiled and len(parts) == 1 and rules is _OF_BUILT_IN:
         unread = _unread(model.graph)
@@ -109,18 +110,18 @@ class _Graph:
         self.nodes = fixed.graph.node
         self.outputs = _names(fixed.graph.output)
         self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
-        self.types: dict[str, str | None] = {}
+        self.types: dict[str, str] = {}
         self.shapes: dict[str, list] = {}
         self.copies = set(self.inputs)
         self._add(fixed.graph)
         # OpenVINO runs a graph with one free shape otherwise.
-        self.is_fixed = not any(map(self.is_free, [*self.inputs, *self.outputs]))
+        self.is_fixed = not any(map(self.is_free, self.inputs.keys() | self.outputs))
 
     def _add(self, graph: GraphProto) -> None:
         self.from_shapes |= _names(graph.initializer)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
-                self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type)
+                self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type, "")
                 self.shapes[value.name] = _sizes(value)
         for node in graph.node:
             if node.op_type in ("Shape", "Size") or self.from_shapes.issuperset(_names_in(node)):
@@ -172,20 +173,15 @@ def _unread(graph: GraphProto) -> str:
     return ""
 
 
-def _one_input(node: NodeProto, graph: _Graph) -> str:
-    is_direct = node.input[0] in graph.inputs and node.output[0] in graph.outputs
-    if len(node.input) > 1 or not is_direct or not graph.is_fixed:
+def _copy(node: NodeProto, graph: _Graph) -> str:
+    source, output = node.input[0], node.output[0]
+    is_copy = len(node.input) == 1 and output in graph.outputs
+    if node.op_type == "Cast":
+        computed = _COMPUTED_IN.get(graph.types.get(source, ""))
+        is_copy = source in graph.outputs and graph.types.get(output, "") == computed
+    if not is_copy or source not in graph.copies or not graph.is_fixed:
         return ""
-    return f"has one input. {_NOT_WRITTEN}. Use Identity"
-
-
-def _cast(node: NodeProto, graph: _Graph) -> str:
-    source = node.input[0]
-    is_computed = _COMPUTED_IN.get(graph.types.get(source) or "", "") == graph.types.get(node.output[0])
-    is_copy = source in graph.copies and source in graph.outputs
-    if not is_copy or not is_computed or not graph.is_fixed:
-        return ""
-    return f"is of an output that is a copy of an input. {_NOT_WRITTEN}. Cast the input itself"
+    return f"copies an input. {_NOT_WRITTEN}. Use Identity, or a Cast of the input itself"
 
 
 def _tile(node: NodeProto, graph: _Graph) -> str:
@@ -206,12 +202,17 @@ def _recurrent(node: NodeProto, graph: _Graph) -> str:
 
 
 def _if(node: NodeProto, graph: _Graph) -> str:
-    if node.input[0] in graph.from_shapes:
+    first, second = _subgraphs(node)
+    if node.input[0] in graph.from_shapes or _steps(first) == _steps(second):  # copies of one value can be right
         return ""
-    for values in zip(*(body.output for body in _subgraphs(node)), strict=False):
-        if all(0 in _sizes(value) for value in values):
+    for one, other in zip(first.output, second.output, strict=False):
+        if 0 in _sizes(one) and 0 in _sizes(other):
             return f"has an output of free size. {OPENVINO} returns values of earlier runs. {_FIX}"
     return ""
+
+
+def _steps(body: GraphProto) -> list[tuple]:
+    return [(node.op_type, tuple(node.input)) for node in body.node]
 
 
 def _clip(node: NodeProto, graph: _Graph) -> str:
@@ -231,12 +232,12 @@ _OF_PLUGIN = {
 }
 _OF_BUILT_IN = {
     **_OF_PLUGIN,
-    "Cast": _cast,
+    "Cast": _copy,
     "Clip": _clip,
     "If": _if,
-    "Max": _one_input,
-    "Min": _one_input,
-    "Sum": _one_input,
+    "Max": _copy,
+    "Min": _copy,
+    "Sum": _copy,
 }
 
 

@@ -82,7 +82,7 @@ assert received == [1]
 class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
     EP = EP
     OPTIONS = {"precision": "FP32", "num_of_threads": 2, "device_type": "CPU"}  # noqa: RUF012
-    UNCONFIRMED = {"precision": "FP32", "num_of_threads": "2", "device_type": "CPU"}  # noqa: RUF012
+    UNCONFIRMED = OPTIONS | {"num_of_threads": "2"}
 
     def options_of_one_thread(self) -> onnxruntime.SessionOptions:
         options = onnxruntime.SessionOptions()
@@ -104,10 +104,7 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
             with self.subTest(device), self.assertRaises(NotPermittedError) as caught:
                 onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": device}})
             refusal = caught.exception
-            self.assertEqual(
-                (refusal.keyword, refusal.provider, refusal.key),
-                ("provider_options", EP, "device_type"),
-            )
+            self.assertEqual(refusal.key, "device_type")
             self.assertIn(repr(device), refusal.reason)
 
 

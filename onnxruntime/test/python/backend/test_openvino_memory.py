@@ -6,18 +6,14 @@
 
 from __future__ import annotations
 
-import itertools
 import unittest
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 
 import numpy as np
-from helpers.execution_providers import (
-    HAS_BUILT_IN_OPENVINO,
-    OPENVINO,
-    register_openvino_plugin,
-)
+from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, needs_openvino
 from helpers.models import caught, on_cpu, parsed, same_array
 from onnx import TensorProto, helper
 
@@ -86,17 +82,14 @@ class InputMemoryTest(unittest.TestCase):
         self.assertLessEqual(sum(array.nbytes for array in kept), 4 * size)
 
 
-@unittest.skipUnless(
-    HAS_BUILT_IN_OPENVINO or register_openvino_plugin(),
-    f"needs {OPENVINO}, built-in or plugin",
-)
+@needs_openvino
 class OpenVinoTest(unittest.TestCase):
     def prepare(self, text: str, **keywords):
         return onnxruntime.backend.prepare(parsed(text, "ai.onnx.ml"), provider_options={OPENVINO: {}}, **keywords)
 
     def models(self):
         """Return each model's text, whether its shapes are free, and a function that checks and returns outputs."""
-        for is_free, body in itertools.product((True, False), MODELS):
+        for is_free, body in product((True, False), MODELS):
             x, y, z, a = (f"float[{size},3]" for size in ("NABC" if is_free else "5555"))
             text = f"({x} x) => ({y} y, {z} z) <{a} a> {{ {body} }}"
             rep, cpu = self.prepare(text), on_cpu(text)

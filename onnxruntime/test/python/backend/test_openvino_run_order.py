@@ -35,20 +35,8 @@ class AlarmError(Exception):
     """An error of the program's own signal handler."""
 
 
-class Created:
-    """The origin of each inner session: the backend has created it."""
-
-    def __init__(self, session: SimpleNamespace, renew: Callable) -> None:
-        self._session = session
-        self.renew = renew
-
-    @property
-    def created(self) -> object:
-        return self._session._providers
-
-
 def renew(session: SimpleNamespace) -> None:
-    session._providers = object()
+    session._providers = session.created = object()
 
 
 def itself(inner: object) -> object:
@@ -61,12 +49,14 @@ def fail(inner: object) -> None:
 
 class OrderTest(unittest.TestCase):
     def setUp(self) -> None:
-        self.first = object()  # the inner session
-        self.session = SimpleNamespace(_providers=self.first)
+        self.session = SimpleNamespace()  # also its own origin
+        renew(self.session)
+        self.first = self.session._providers  # the inner session
         self.order_with(renew)
 
     def order_with(self, renew: Callable) -> None:
-        self.order = RunOrder(lambda: self.session, Created(self.session, renew), "", copies=False)
+        self.session.renew = renew
+        self.order = RunOrder(lambda: self.session, self.session, "", copies=False)
         self.run_one(itself)
 
     def run_one(self, compute: Callable, options: onnxruntime.RunOptions | None = None) -> object:
@@ -146,24 +136,20 @@ class OrderTest(unittest.TestCase):
         self.assertIs(self.run_one(nested), self.first)
         self.assert_replaced(False)
 
-    def test_a_session_that_cannot_be_replaced_raises_until_the_caller_changes_it(
-        self,
-    ) -> None:
-        self.order_with(fail)
-        for compute in (fail, fail, itself, itself):
-            with self.assertRaises(RuntimeException):
-                self.run_one(compute)
-        renew(self.session)
-        self.assert_replaced()
-
-    def test_a_replacement_that_fails_is_tried_again(self) -> None:
-        renewal = mock.Mock(side_effect=AlarmError)
-        self.order_with(renewal)
-        for compute, error in ((fail, RuntimeException), (itself, AlarmError)):
-            with self.assertRaises(error):
-                self.run_one(compute)
-        renewal.side_effect = renew
-        self.assert_replaced()
+    def test_a_session_that_cannot_be_replaced_raises_until_it_can(self) -> None:
+        """The backend tries again, and the caller can change the session."""
+        for is_changed in (False, True):
+            self.setUp()
+            renewal = mock.Mock(side_effect=AlarmError)
+            self.order_with(renewal)
+            for compute, error in ((fail, RuntimeException), (itself, AlarmError), (fail, AlarmError)):
+                with self.assertRaises(error):
+                    self.run_one(compute)
+            if is_changed:
+                renew(self.session)
+            else:
+                renewal.side_effect = renew
+            self.assert_replaced()
 
     def test_the_first_run_of_each_inner_session_is_computed_twice(self) -> None:
         computed = []

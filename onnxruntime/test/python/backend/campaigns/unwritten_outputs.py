@@ -31,7 +31,7 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
 import onnxruntime
-from campaigns.openvino_children import in_children
+from campaigns.children import in_children
 from onnxruntime import InferenceSession, OrtArenaCfg, OrtMemoryInfo, SessionOptions
 
 # Operators that docs/ort-defects.md lists.

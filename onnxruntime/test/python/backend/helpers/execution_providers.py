@@ -67,6 +67,12 @@ def register_openvino_plugin() -> bool:
     return True
 
 
+def needs_openvino(case: type) -> type:
+    """Skip the tests of a class if OpenVINO is neither built-in nor a plugin."""
+    is_usable = HAS_BUILT_IN_OPENVINO or register_openvino_plugin()
+    return unittest.skipUnless(is_usable, f"needs {OPENVINO}, built-in or plugin")(case)
+
+
 def add_openvino(options: onnxruntime.SessionOptions, settings: dict[str, str]) -> None:
     """Add the OpenVINO EP, built-in or plugin, to the options of a session without the backend."""
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]

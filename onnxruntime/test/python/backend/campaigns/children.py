@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Shared by the programs for OpenVINO: calls of a function in forked processes, which a model can terminate."""
+"""Calls a function in forked processes, which a model can terminate."""
 
 from __future__ import annotations
 
