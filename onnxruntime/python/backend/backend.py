@@ -17,16 +17,18 @@ from onnx.checker import ValidationError, check_model
 
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
-from onnxruntime.backend import limits, request
+from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import permit_of, values_of
 from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS
+from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
+from onnxruntime.backend.limits import LIMITS, Limits
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
+from onnxruntime.backend.runs.direct_route import is_ort
 from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, verification
 from onnxruntime.backend.session.reports import Applied
 
@@ -155,8 +157,8 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limits_of_run = _taken(kwargs, LIMITS)
-        limits.check(**limits_of_run)
+        limits = _taken(kwargs, LIMITS)
+        Limits(**limits)
         keywords = _taken(kwargs, KEYWORDS)
         allowlist = request.of_environment().allowlist(Process.here())
         run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
@@ -169,7 +171,7 @@ class OnnxRuntimeBackend(Backend):
         rep = cls.prepare(model, device, **keywords)
         if not isinstance(rep, OnnxRuntimeBackendRep):  # of a subclass
             run_attributes = kwargs
-        return rep.run(inputs, **run_attributes, **limits_of_run)
+        return rep.run(inputs, **run_attributes, **limits)
 
     @classmethod
     def run_node(
@@ -349,7 +351,7 @@ def _warn_about_device(device: object, rep: OnnxRuntimeBackendRep) -> None:
     """Warn about a device on which an existing session does not run."""
     if type(device) is not str or device == "CPU":
         return
-    if rep._ready().is_ort and ON_ANY_DEVICE.issuperset(rep.providers):
+    if is_ort(rep.session) and ON_ANY_DEVICE.issuperset(rep.providers):
         providers = ", ".join(rep.providers)
         warn(f"device {show(device)} has no effect on an existing session, which runs on {providers}")
 

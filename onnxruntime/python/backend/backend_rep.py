@@ -18,10 +18,11 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.limits import Limits
+from onnxruntime.backend.runs.direct_route import inner_of, is_ort
 from onnxruntime.backend.session import nodes, selection, state
+from onnxruntime.backend.session.plan import Plan
 from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
-from onnxruntime.backend.session.routes import NOT_READY, Runs, is_ort
-from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 
 class _NameOfSession:
@@ -44,7 +45,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     # For a subclass that sets ``_session`` itself.
     _applied = NOTHING_APPLIED
-    _runs = NOT_READY
+    _plan: Plan | None = None
 
     def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
@@ -54,17 +55,17 @@ class OnnxRuntimeBackendRep(BackendRep):
         self._session = session
         self._applied = applied
         if "run_config" in applied.configuration:  # it can reserve a graph
-            self._ready()
+            self._current_plan()
 
-    def _ready(self) -> Runs:
-        """Return the runs of the session that this prepared model has now."""
-        runs = self._runs
-        if not runs.are_of(self._session):
-            run_config = self._applied.configuration.get("run_config", NOTHING)
-            runs = self._runs = Runs.of(self.session, run_config)
-            if self._session is not runs.session:  # another thread closed this prepared model
-                self._runs = NOT_READY
-        return runs
+    def _current_plan(self) -> Plan:
+        """Return the plan of the runs of the session that this prepared model has now."""
+        plan = self._plan
+        session = self.session
+        if plan is None or plan.session is not session or plan.inner is not inner_of(session):
+            plan = self._plan = Plan(session, self._applied.configuration.get("run_config", NOTHING))
+            if self._session is not session:  # another thread closed this prepared model
+                self._plan = None
+        return plan
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -104,7 +105,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     @property
     def run_config(self) -> dict[str, str]:
         """The run config entries of every run, as stored in ORT's run options."""
-        settings = self._ready().settings
+        settings = self._current_plan().settings
         return {key: settings.options.get_run_config_entry(key) for key in settings.entries}
 
     @property
@@ -147,7 +148,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Release the session. Another prepared model on the same session, or a run that has not ended, keeps it."""
         session = self._session
         self._session = None
-        self._runs = NOT_READY
+        self._plan = None
         owned = state.of(session).owned if is_ort(session) else None
         del session
         if owned is not None:  # the session shares a device
@@ -223,9 +224,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         :param attributes: permitted attributes of :class:`onnxruntime.RunOptions`, as for :meth:`run`.
         :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
-        runs = self._ready()
-        settings, _ = runs.overridden_by(run_config, attributes)
-        runs.route.lend(settings.entries)
+        plan = self._current_plan()
+        settings, _ = plan.overrides.look_up(run_config, attributes)
+        plan.route.reserve_for_binding(settings.entries)
         return settings.options
 
     def device_lock(self) -> AbstractContextManager[None]:
@@ -239,19 +240,19 @@ class OnnxRuntimeBackendRep(BackendRep):
         :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
             call of the same thread on the device.
         """
-        runs = self._ready()
-        owned = state.of(runs.session).owned if runs.is_ort else None
+        session = self._current_plan().session
+        owned = state.of(session).owned if is_ort(session) else None
         if owned is None:
             return nullcontext()
         return owned.owner.alone()
 
     def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
-        runs = self._ready()
-        settings, without_effect = runs.overridden_by(run_config)
+        plan = self._current_plan()
+        settings, without_effect = plan.overrides.look_up(run_config, {})
         rep = self.__copy__()
-        rep._session = runs.session
-        rep._runs = runs.with_settings(settings)
+        rep._session = plan.session
+        rep._plan = Plan(plan.session, settings.entries)
         if settings.entries:
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
@@ -291,29 +292,24 @@ class OnnxRuntimeBackendRep(BackendRep):
                 "run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) "
                 "instead of session.run(None, {...})"
             )
-        runs = self._runs
-        if runs.session is not self._session:
-            runs = self._ready()
-        if timeout is not None or cancellation is not None:
-            return self._ready().run_limited(inputs, run_config, kwargs, timeout, cancellation)
-        call = runs.settings
+        plan = self._plan
+        # As in _current_plan. Calling it takes a hundredth of a short run.
+        if (
+            plan is None
+            or plan.session is not self._session
+            or plan.inner is not getattr(plan.session, "_providers", None)
+        ):
+            plan = self._current_plan()
+        settings = plan.settings
         if run_config is not None or kwargs:
-            call = runs.settings_of(run_config, kwargs)
-        fast_run = runs.fast_run  # Python calls a local function faster than an attribute
-        try:
-            outputs = fast_run(inputs, call.options)
-            if outputs is not None:
-                return outputs
-        except EPFail:
-            pass  # a caller's own session can fall back, which InferenceSession.run does
-        except Exception as error:
-            runs.blame_inputs(error, runs.inputs.feeds(inputs))
-            raise
-        # The fast path returns None after set_providers. A run during close() continues.
-        if not runs.are_of(runs.session):
-            self._ready()
-            return self.run(inputs, run_config=run_config, **kwargs)
-        return runs.compute(inputs, call)
+            settings = plan.overrides.of_run(run_config, kwargs)
+        if timeout is not None or cancellation is not None:
+            return plan.run_limited(inputs, settings, Limits(timeout, cancellation))
+        fast_run = plan.fast_run  # Python calls a local function faster than an attribute
+        outputs = fast_run(inputs, settings.options)
+        if outputs is None:
+            outputs = plan.run(inputs, settings)
+        return outputs
 
 
 _NAMES_OF_SESSION = set()

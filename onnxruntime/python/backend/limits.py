@@ -17,15 +17,15 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from _thread import start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
+from _thread import get_ident, start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
 from contextlib import suppress
-from threading import Lock, local
+from threading import Lock
 from time import monotonic
 from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
-from onnxruntime.backend.errors import Place, reject_type, reject_value
+from onnxruntime.backend.errors import Place, reject_type, reject_value, without_frames
 from onnxruntime.backend.runs.errors import RunCancelledError
 
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
@@ -60,32 +60,36 @@ class Cancellation:
                 run.terminate()
 
 
-def check(timeout: object = None, cancellation: object = None) -> float | None:
-    """Check the limits of a run, and return its timeout in seconds."""
-    seconds: Any = None
-    if timeout is not None:
-        with suppress(ValueError):
-            seconds = plain(timeout)
-        if type(seconds) not in (int, float) or not 0 < seconds <= _LONGEST:
-            reject_value(Place("timeout"), timeout, f"a number of seconds greater than 0 and at most {_LONGEST:.0f}")
-    if cancellation is not None and type(cancellation) is not Cancellation:
-        reject_type(Place("cancellation"), cancellation, "an onnxruntime.backend.Cancellation")
-    return seconds
+LIMITS = ("timeout", "cancellation")
+
+
+class Limits:
+    """The keyword arguments that limit a run, which :data:`LIMITS` lists."""
+
+    @without_frames
+    def __init__(self, timeout: Any = None, cancellation: Any = None) -> None:
+        """Check them."""
+        seconds: Any = None
+        if timeout is not None:
+            with suppress(ValueError):
+                seconds = plain(timeout)
+            if type(seconds) not in (int, float) or not 0 < seconds <= _LONGEST:
+                expected = f"a number of seconds greater than 0 and at most {_LONGEST:.0f}"
+                reject_value(Place("timeout"), timeout, expected)
+        if cancellation is not None and type(cancellation) is not Cancellation:
+            reject_type(Place("cancellation"), cancellation, "an onnxruntime.backend.Cancellation")
+        self.seconds: float | None = seconds
+        self.cancellation: Cancellation = cancellation or Cancellation()
+        self.keyword = "cancellation" if timeout is None else "timeout"
 
 
 class Limited:
     """Context manager for one run with limits. It raises ``TimeoutError`` or :class:`RunCancelledError` on exit."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        timeout: object,
-        cancellation: Cancellation | None,
-    ) -> None:
-        """Check the limits of a run in seconds and by a :class:`Cancellation`. No other run uses ``options``."""
+    def __init__(self, options: RunOptions, limits: Limits) -> None:
+        """Limit the run with these options, which no other run uses."""
         self._options = options
-        self._timeout = check(timeout, cancellation)
-        self._cancellation = Cancellation() if cancellation is None else cancellation
+        self._limits = limits
         self.deadline = math.inf
 
     def terminate(self) -> None:
@@ -94,34 +98,34 @@ class Limited:
 
     def __enter__(self) -> None:
         # In one C call: discard, at the end of this object, needs the hash that add computes while the run is alive.
-        runs = self._cancellation._runs
+        limits = self._limits
+        runs = limits.cancellation._runs
         runs.update(map(weakref.ref, (self,), (runs.discard,)))
-        if self._cancellation.cancelled:
+        if limits.cancellation.cancelled:
             self.terminate()
-        if self._timeout is not None:
-            self.deadline = monotonic() + self._timeout
+        if limits.seconds is not None:
+            self.deadline = monotonic() + limits.seconds
             _keep_deadline(self)
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_class: type[BaseException] | None,
         error: BaseException | None,
         _: object,
     ) -> None:
-        if kind is not None and not issubclass(kind, Exception):
+        if error_class is not None and not issubclass(error_class, Exception):
             return  # such as KeyboardInterrupt
         if not self._options.terminate:
             return
         if monotonic() >= self.deadline:
-            raise TimeoutError(f"The run exceeded its timeout of {self._timeout} s and was ended") from error
+            raise TimeoutError(f"The run exceeded its timeout of {self._limits.seconds} s and was ended") from error
         raise RunCancelledError("The run was canceled") from error
 
 
 _with_deadlines: set[weakref.ref[Limited]] = set()  # the runs that have not reached their deadlines
 _changed = Lock()  # released when the thread that keeps deadlines must compute the next one again
 _changed.acquire()
-_alive = Lock()  # the thread that keeps deadlines holds it as long as the thread exists
-_here = local()  # the lock that the current thread holds
+_keeper: int | None = None  # the thread that keeps deadlines
 
 
 def _keep_deadline(run: Limited) -> None:
@@ -131,33 +135,28 @@ def _keep_deadline(run: Limited) -> None:
 
 
 def _wake() -> None:
-    """Wake the thread that keeps deadlines, or start one if an exception has ended it."""
-    global _alive  # noqa: PLW0603
+    """Wake the thread that keeps deadlines, or start one."""
     with suppress(RuntimeError):  # it is released already
         _changed.release()
     # The garbage collector can call a finalizer with a limited run in the thread that keeps deadlines.
-    if getattr(_here, "alive", None) is _alive:
-        _alive = Lock()
-    if not _alive.locked():
-        start_new_thread(_keep_deadlines, (_alive,))
+    if _keeper in (None, get_ident()):
+        start_new_thread(_keep_deadlines, ())
 
 
-def _keep_deadlines(alive: Lock) -> None:
+def _keep_deadlines() -> None:
     """Terminate each run at its deadline, as long as the process exists, unless another thread does."""
-    taken: list[bool] = []
+    global _keeper  # noqa: PLW0603
     try:
-        taken.extend(map(alive.acquire, (False,)))  # one C call takes the lock and records it
-        _here.alive = alive
-        while True in taken and alive is _alive:
+        _keeper = get_ident()
+        while _keeper == get_ident():
             with suppress(MemoryError):
                 seconds = min(map(_seconds_left, _with_deadlines.copy()), default=_LONGEST)
                 _changed.acquire(timeout=seconds)
     finally:
         # Another thread can end this one (PyThreadState_SetAsyncExc).
-        _here.alive = None
-        if True in taken:
-            alive.release()
-            _wake()
+        if _keeper == get_ident():
+            _keeper = None
+        _wake()
 
 
 def _seconds_left(run: weakref.ref[Limited]) -> float:
@@ -175,8 +174,8 @@ def _seconds_left(run: weakref.ref[Limited]) -> float:
 
 def _forget_threads() -> None:
     """Forget the threads of the parent process."""
-    global _alive  # noqa: PLW0603
-    _alive = Lock()
+    global _keeper  # noqa: PLW0603
+    _keeper = None
 
 
 if hasattr(os, "register_at_fork"):

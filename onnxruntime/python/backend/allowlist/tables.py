@@ -27,9 +27,6 @@ BY_KEYWORD = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "sessi
 # The sizes of one named dimension. free_dimensions.py bounds their product for each input.
 FREE_DIMENSION = Rule(Integer(1, MOST_FOLDED), "open", "The size of a named dimension.")
 
-# The keyword arguments that limit a run.
-LIMITS = ("timeout", "cancellation")
-
 # The environment variable with a configuration, and the end of an error about its settings.
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.rules import Values
-from onnxruntime.backend.allowlist.tables import LIMITS, MOST_ENTRIES
+from onnxruntime.backend.allowlist.tables import MOST_ENTRIES
 from onnxruntime.backend.errors import (
     Place,
     nearest,
@@ -21,6 +21,7 @@ from onnxruntime.backend.errors import (
     show,
     warn,
 )
+from onnxruntime.backend.limits import LIMITS
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _LONGEST_NAME = 100  # of a limit

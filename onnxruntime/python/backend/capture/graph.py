@@ -12,7 +12,7 @@ import numpy as np
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.capture.graph_ids import GRAPH_ID
-from onnxruntime.backend.runs.run_options import RunSettings
+from onnxruntime.backend.runs.settings import RunSettings
 
 Outputs = list[np.ndarray]
 _ARRAY = np.ndarray  # an attribute or a zip takes a hundredth of the time of a replay

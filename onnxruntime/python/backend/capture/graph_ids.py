@@ -52,13 +52,13 @@ class GraphIds:
         # dict, setdefault, decides between threads. On CUDA, a capture also reserves ORDINARY.
         self._is_for_runs: dict[str, bool] = {}
 
-    def claim(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph id of a run config, if any, unless :meth:`lend` reserved it for a binding."""
+    def reserve_for_runs(self, entries: Mapping[str, str]) -> None:
+        """Reserve the graph id of a run config, if any, unless a caller's binding has it."""
         graph_id = entries.get(GRAPH_ID, ORDINARY)
         if graph_id != ORDINARY and not self._is_for_runs.setdefault(graph_id, True):
             raise RuntimeError(f"{GRAPH_ID}={graph_id} is used by run_options() of this session. Choose another id")
 
-    def lend(self, entries: Mapping[str, str]) -> None:
+    def reserve_for_binding(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph id of a run config, 0 without one, for a caller who runs the session with a binding."""
         graph_id = entries.get(GRAPH_ID, DEFAULT_ID)
         if graph_id == ORDINARY:
@@ -101,7 +101,7 @@ class GraphIds:
         chosen = graph_id
         if graph_id is None:
             chosen = DEFAULT_ID if self._once else str(FIRST_AUTOMATIC_ID + self._begun)
-        self.claim({GRAPH_ID: chosen})
+        self.reserve_for_runs({GRAPH_ID: chosen})
         if not self._on_webgpu and not self._is_for_runs.setdefault(ORDINARY, True):
             raise RuntimeError(_OVERWRITTEN)
         self._begun += 1

@@ -38,8 +38,9 @@ from onnxruntime.backend.capture.graph_ids import GRAPH_ID, ORDINARY, GraphIds
 from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
-from onnxruntime.backend.runs import fast_path, tensors
-from onnxruntime.backend.runs.run_options import RunSettings
+from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.direct_route import inner_of, no_fast_path
+from onnxruntime.backend.runs.settings import RunSettings
 
 _Value: TypeAlias = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
@@ -68,7 +69,7 @@ class Capture:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session: InferenceSession = proxy(session)  # the session refers to this object
-        self.inner = fast_path.inner_of(session)  # whose id is the key of this object
+        self.inner = inner_of(session)  # whose id is the key of this object
         self.lock = lock
         self._on_webgpu = ep == WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
@@ -107,13 +108,9 @@ class Capture:
         self._first_thread: int | None = None
         self._other_threads: set[int] = set()
 
-    def claim(self, entries: _Entries) -> None:
-        """Reserve the graph id of the run config of a prepared model."""
-        self._ids.claim(entries)
-
-    def lend(self, entries: _Entries) -> None:
+    def reserve_for_binding(self, entries: _Entries) -> None:
         """Reserve the graph id of the run config of a caller's own binding."""
-        self._ids.lend(entries)
+        self._ids.reserve_for_binding(entries)
 
     def _replays(self, call: RunSettings) -> bool:
         """Return whether a run with these settings captures or replays a graph."""
@@ -157,11 +154,15 @@ class Capture:
         in_turn = partial(locks.call_holding, self._turn, None, self._replay)
         return self.lock.run_unnested(None, in_turn, graph, feeds, call)
 
-    def fast_path(self, prepared: RunSettings) -> _FastRun:
-        """Return a function of inputs and run options, which returns the outputs, or ``None`` for :meth:`run`."""
+    def fast_run(self, prepared: RunSettings) -> _FastRun:
+        """Reserve the graph id of a prepared model, and return a function of the inputs and the run options of a run.
+
+        The function returns the outputs, or ``None`` for :meth:`run`.
+        """
+        self._ids.reserve_for_runs(prepared.entries)
         # A subclass can override its methods.
         if self._session.__class__ is not InferenceSession or own_runs.is_replaced(self._session, "run_with_iobinding"):
-            return fast_path.none
+            return no_fast_path
         return FastPath(self, self._session, list(self._types), prepared).run
 
     def graph_of(self, graph_id: str | None, inputs: Sequence[Any]) -> Graph | None:

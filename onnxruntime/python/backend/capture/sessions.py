@@ -14,7 +14,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.runs import fast_path
+from onnxruntime.backend.runs.direct_route import inner_of
 from onnxruntime.backend.session import capturing, state
 from onnxruntime.backend.session.construction import Construction, Created
 from onnxruntime.backend.session.part import CreateSession, SessionPart
@@ -60,7 +60,7 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
     :param checked: whether ``prepare`` has just created the session and checked its final graph.
     """
     captures: dict[int, Capture] = state.of(session).keep(CapturePart.name, dict)
-    inner = fast_path.inner_of(session)
+    inner = inner_of(session)
     for stale in captures.keys() - {id(inner)}:  # of inner sessions that set_providers has replaced
         captures.pop(stale, None)
     switched_on = capturing.of_session(session)

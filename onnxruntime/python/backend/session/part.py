@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.runs.fast_path import Guard
+from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session.construction import Construction, Created
 
 CreateSession = Callable[[Construction], Created]

@@ -29,7 +29,7 @@ from onnxruntime.backend import Cancellation, prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.session import nodes as nodes_of_session
-from onnxruntime.backend.session.routes import Runs
+from onnxruntime.backend.session.plan import Plan
 
 CPU = "CPUExecutionProvider"
 SPINNING = "session.intra_op.allow_spinning"
@@ -350,13 +350,13 @@ class CloseBesideARunTest(unittest.TestCase):
 
     def test_closed_while_another_thread_prepares_its_first_run(self) -> None:
         rep = prepare(two_nodes())
-        session, prepare_runs = weakref.ref(rep.session), Runs.of
+        session, plan_runs = weakref.ref(rep.session), Plan.__init__
 
-        def close_first(*arguments) -> Runs:
+        def close_first(*arguments) -> None:
             rep.close()
-            return prepare_runs(*arguments)
+            plan_runs(*arguments)
 
-        with mock.patch.object(Runs, "of", close_first):
+        with mock.patch.object(Plan, "__init__", close_first):
             np.testing.assert_array_equal(rep.run([X])[0], X)
         self.assertIsNone(session(), "the closed model keeps its session")
 

@@ -201,9 +201,9 @@ class WebgpuIdsTest(unittest.TestCase):
 
     def test_own_runs_without_capture(self) -> None:
         ids, own = GraphIds(once=False, on_webgpu=True), {"gpu_graph_id": "-1"}
-        ids.lend(own)
+        ids.reserve_for_binding(own)
         self.assertEqual(ids.begin((None, (2, 3))), "1024")
-        ids.lend(own)
+        ids.reserve_for_binding(own)
 
 
 def as_tensorrt(session: InferenceSession) -> InferenceSession:

@@ -89,7 +89,7 @@ class BesideOthersTest(OnCuda):
     def test_nobody_is_alone_during_a_replay(self) -> None:
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         rep.run([x])
-        state, inside, go_on = rep._ready().route, threading.Event(), threading.Event()
+        state, inside, go_on = rep._current_plan().route, threading.Event(), threading.Event()
 
         def wait(*_) -> list:
             inside.set()

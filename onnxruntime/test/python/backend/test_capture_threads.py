@@ -121,7 +121,7 @@ class ThreadTest(OnCuda):
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             rep.run([self.data(0, 3, 4)])
-        worker, lock, threads = rep._ready().route._threads._worker, locks.CUDA, []
+        worker, lock, threads = rep._current_plan().route._threads._worker, locks.CUDA, []
         session = onnxruntime.backend.prepare(chain(), provider_options={}).session
         lock.own(session)
         weakref.finalize(session._sess, lambda: threads.append(threading.get_ident()))

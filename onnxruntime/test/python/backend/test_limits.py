@@ -33,6 +33,7 @@ from onnxruntime.backend import (
     RunCancelledError,
     limits,
 )
+from onnxruntime.backend.session import plan
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -44,6 +45,15 @@ OTHERS = (
     Float(1),
     NumpyInt(1),
 )
+
+
+def limited(
+    options: onnxruntime.RunOptions,
+    timeout: object,
+    cancellation: object = None,
+) -> limits.Limited:
+    """Return the context of a run with these limits."""
+    return limits.Limited(options, limits.Limits(timeout, cancellation))
 
 
 class LimitTest(unittest.TestCase):
@@ -71,8 +81,8 @@ class LimitTest(unittest.TestCase):
     def test_a_cancellation_after_the_timeout(self) -> None:
         for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
             cancellation = Cancellation()
-            limited = limits.Limited(onnxruntime.RunOptions(), timeout, cancellation)
-            with self.subTest(timeout), self.assertRaises(error), limited:
+            run = limited(onnxruntime.RunOptions(), timeout, cancellation)
+            with self.subTest(timeout), self.assertRaises(error), run:
                 cancellation.cancel()
 
     def test_a_run_that_ends_in_time_although_its_thread_is_late(self) -> None:
@@ -135,7 +145,7 @@ class LimitTest(unittest.TestCase):
     def test_none_is_no_limit(self) -> None:
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
-            mock.patch.object(limits, "Limited", side_effect=AssertionError("a limited run")),
+            mock.patch.object(plan, "Limited", side_effect=AssertionError("a limited run")),
         ):
             for keywords in (
                 {"timeout": None},
@@ -146,7 +156,7 @@ class LimitTest(unittest.TestCase):
 
     def test_invalid_limits(self) -> None:
         for timeout in (1e6, 10**6):  # the longest
-            limits.Limited(onnxruntime.RunOptions(), timeout, None)
+            limits.Limits(timeout)
         longer = float("inf"), 10**6 + 1, 10**400
         for timeout in (
             0,
@@ -180,6 +190,7 @@ class MomentTest(unittest.TestCase):
 
     def setUp(self) -> None:
         self.rep = onnxruntime.backend.prepare(two_nodes(), provider_options={})
+        self.rep.run([X])  # the first run has many more moments
         self.cancellation = Cancellation()
 
     def run_limited(self) -> list:
@@ -229,7 +240,7 @@ class DeadlineTest(unittest.TestCase):
 
     def run_late(self) -> None:
         options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limits.Limited(options, 0.01, None):
+        with self.assertRaises(TimeoutError), limited(options, 0.01):
             self.wait_for(lambda: options.terminate)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
@@ -244,7 +255,7 @@ class DeadlineTest(unittest.TestCase):
 
         def run() -> None:
             for _ in range(300):
-                with limits.Limited(onnxruntime.RunOptions(), 3600, None):
+                with limited(onnxruntime.RunOptions(), 3600):
                     counts.append(_thread._count())
 
         in_threads(run, run, run)
@@ -253,8 +264,8 @@ class DeadlineTest(unittest.TestCase):
     def test_runs_with_several_deadlines(self) -> None:
         started = time.monotonic()
         runs = [(onnxruntime.RunOptions(), timeout) for timeout in (3600, 0.3, 0.02, 3600, 0.1)]
-        limited = [limits.Limited(*run, None) for run in runs]
-        for run in limited:
+        limited_runs = [limited(*run) for run in runs]
+        for run in limited_runs:
             run.__enter__()
         for options, timeout in sorted(runs, key=lambda run: run[1])[:3]:
             self.wait_for(lambda options=options: options.terminate)
@@ -265,7 +276,7 @@ class DeadlineTest(unittest.TestCase):
         """Pass a function to the thread that keeps deadlines, in place of a weak reference to a run."""
         limits._with_deadlines.add(run)
         self.addCleanup(limits._with_deadlines.discard, run)
-        limits._keep_deadline(limits.Limited(onnxruntime.RunOptions(), 3600, None))
+        limits._keep_deadline(limited(onnxruntime.RunOptions(), 3600))
 
     def end_thread(self) -> None:
         """Send an exception to the thread that keeps deadlines. It ends at the next step of Python."""
@@ -300,7 +311,7 @@ class DeadlineTest(unittest.TestCase):
                 raise SystemExit
 
         options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limits.Limited(options, 0.1, None):
+        with self.assertRaises(TimeoutError), limited(options, 0.1):
             self.keep(ending)
             self.wait_for(lambda: len(calls) > 1)  # in a new thread
             self.wait_for(lambda: options.terminate)
@@ -313,7 +324,7 @@ class DeadlineTest(unittest.TestCase):
             self.end_thread()
             self.run_late()
         options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limits.Limited(options, 0.3, None):
+        with self.assertRaises(TimeoutError), limited(options, 0.3):
             self.end_thread()
             self.wait_for(lambda: options.terminate)
 
@@ -334,11 +345,11 @@ class DeadlineTest(unittest.TestCase):
         ran = run_code("""
 import os, time
 from onnxruntime import RunOptions
-from onnxruntime.backend.limits import Limited
+from onnxruntime.backend.limits import Limited, Limits
 def run_late():
     options = RunOptions()
     try:
-        with Limited(options, 0.01, None):
+        with Limited(options, Limits(0.01)):
             end = time.monotonic() + 10
             while not options.terminate and time.monotonic() < end:
                 time.sleep(0.001)

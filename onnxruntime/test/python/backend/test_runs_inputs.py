@@ -25,8 +25,8 @@ from onnx import helper
 from onnxruntime import OrtValue
 from onnxruntime.backend import InputError
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.runs import fast_path
 from onnxruntime.backend.runs import inputs as run_inputs
+from onnxruntime.backend.runs.direct_route import fast_run_of
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -201,16 +201,25 @@ class InputsTest(InputTestCase):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
         lock = mock.Mock(run=mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments)))
         inputs, options = ModelInputs(rep.session), rep.run_options()
-        free, locked = (fast_path.of(rep.session, inputs, ["Y"], one) for one in (None, lock))
+        free, locked = (fast_run_of(rep.session, inputs, ["Y"], one) for one in (None, lock))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(free(X, options))
         np.testing.assert_array_equal(locked(X, options)[0], abs(X))
         lock.run.assert_called_once()
-        inner = fast_path.inner_of(rep.session)
+
+    def test_the_plan_of_a_session_whose_providers_change(self) -> None:
+        rep = on_cpu(two_nodes())
+        rep.run([X])
+        before = rep._plan
         rep.session.set_providers(["CPUExecutionProvider"])
-        self.assertIsNone(free(X, options))
-        self.assertIsNot(fast_path.inner_of(rep.session), inner)
-        self.assertIsNone(fast_path.inner_of(mock.Mock()))
+        for inputs in ([X], [X.tolist()]):
+            np.testing.assert_array_equal(rep.run(inputs)[0], abs(X))
+        after = rep._plan
+        self.assertIsNot(after, before)
+        rep.run([X])
+        self.assertIs(rep._plan, after)
+        rep.run([X], run_config={"gpu_graph_id": -1})
+        self.assertIs(rep._plan, after)
 
     def test_an_input_without_a_type(self) -> None:
         for facts in (

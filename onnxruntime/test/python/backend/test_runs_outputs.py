@@ -250,7 +250,7 @@ class OwnedOutputsTest(unittest.TestCase):
                 mock.patch.object(locks, "of", return_value=locks.CUDA),
             ):
                 locked = on_cpu(sharing(narrow))
-                locked._ready()
+                locked._current_plan()
                 self.assertIs(state.of(locked.session).owned.owner, locks.CUDA)
                 self.check_every_input(locked.run)
 

@@ -30,7 +30,7 @@ import onnxruntime.backend
 from onnxruntime.backend import InputError, NotPermittedError, request
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.errors import Place
-from onnxruntime.backend.runs import run_options
+from onnxruntime.backend.runs import settings
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -56,7 +56,7 @@ def counted_run_options() -> Iterator[tuple[object, type]]:
 
     rep = prepare()
     rep.run([X])  # creates the run options of runs without settings
-    with mock.patch.object(run_options, "RunOptions", Counted):
+    with mock.patch.object(settings, "RunOptions", Counted):
         yield rep, Counted
 
 
@@ -279,7 +279,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 most = max(most, len(options.alive))
         self.assertIn(most, range(2, 65))
 
-    def test_no_text_of_a_caller_is_kept(self) -> None:
+    def test_only_permitted_settings_are_kept(self) -> None:
         marker = "of the caller"
         with counted_run_options() as (rep, options):
             for keywords in (
@@ -288,7 +288,6 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 {"unknown": 1 << 9999},
                 {"logid": marker * 1000},
                 {"logid": 1 << 9999},
-                {"only_execute_path_to_fetches": "1"},
                 {"run_config": {marker: "1"}},
                 {"run_config": {SHRINKAGE: marker}},
                 {"run_config": {SHRINKAGE: f"cpu:0{' ' * 99}"}},

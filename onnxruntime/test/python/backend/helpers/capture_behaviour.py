@@ -142,7 +142,7 @@ class CaptureBehaviour(CaptureInputs):
                 self.assertEqual(raised.exception.keyword, *limits)
                 self.check(rep.run([x], **limits, **without_capture), expected(x))
             with mock.patch(
-                "onnxruntime.backend.limits.Limited",
+                "onnxruntime.backend.session.plan.Limited",
                 side_effect=AssertionError("not limited"),
             ):
                 for limits in (

@@ -24,7 +24,7 @@ from helpers.capture import (
 from helpers.models import parsed
 from onnxruntime import OrtValue
 from onnxruntime.backend.capture import graphs
-from onnxruntime.backend.runs.run_options import RunSettings
+from onnxruntime.backend.runs.settings import RunSettings
 
 
 class CaptureInputs(Checks):

@@ -369,9 +369,9 @@ replacement.renew(open_session(), None)
 after_a_change_of_the_file()
     A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file or its
     external data has changed. Prepare the model again
-graph_ids(("lend", {"gpu_graph_id": "5"}), ("claim", {"gpu_graph_id": "5"}))
+graph_ids(("reserve_for_binding", {"gpu_graph_id": "5"}), ("reserve_for_runs", {"gpu_graph_id": "5"}))
     gpu_graph_id=5 is used by run_options() of this session. Choose another id
-graph_ids(("claim", {"gpu_graph_id": "5"}), ("lend", {"gpu_graph_id": "5"}))
+graph_ids(("reserve_for_runs", {"gpu_graph_id": "5"}), ("reserve_for_binding", {"gpu_graph_id": "5"}))
     gpu_graph_id=5 is used by run() of this session. For runs with your own binding, choose another id, as in
     run_options({'gpu_graph_id': 7}), or -1 for runs without capture
 graph_ids(("begin", ("5", (2, 3))), ("check", ("5", (4, 3))))

@@ -17,7 +17,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.runs import run_options
+from onnxruntime.backend.runs import settings
 from onnxruntime.backend.session import construction
 
 
@@ -85,7 +85,7 @@ def spied(plugins: bool):
         mock.patch.object(construction, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(construction, "InferenceSession", Session),
-        mock.patch.object(run_options, "RunOptions", RunOptions),
+        mock.patch.object(settings, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
     )

@@ -1,0 +1,204 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Passes the runs of a session to ORT, through the guard of the session if it has one.
+
+If the inputs of a run need no conversion, a function calls the inner handle of the session directly. If a tracer, a
+mock or a subclass replaces ``run``, it receives every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from numpy import ndarray
+
+from onnxruntime import InferenceSession, NodeArg, OrtValue, RunOptions
+from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.inputs import ModelInputs
+from onnxruntime.backend.runs.settings import RunSettings
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
+
+_RUN = InferenceSession.run
+_RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
+# Of the inputs and the run options. It returns None for inputs that it does not support.
+FastRun = Callable[[Any, RunOptions], list | None]
+
+
+class Guard(Protocol):
+    """Decides when a run may begin."""
+
+    def run(
+        self,
+        waiting: RunOptions | None,
+        compute: Callable,
+        feeds: dict,
+        options: RunOptions,
+        /,
+    ) -> list:
+        """Return the outputs of ``compute``. ``waiting`` can end the wait."""
+
+
+def is_ort(session: object) -> bool:
+    """Return whether a session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
+    return issubclass(type(session), InferenceSession)
+
+
+def inner_of(session: object) -> object:
+    """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
+    return getattr(session, "_providers", None)
+
+
+def no_fast_path(inputs: object, options: RunOptions) -> None:
+    """Return ``None``, as a fast path does for inputs that it does not support."""
+
+
+class DirectRoute:
+    """The runs of a session without captured graphs. :class:`capture.graphs.Capture` has the same public methods."""
+
+    def __init__(
+        self,
+        session: InferenceSession,
+        inputs: ModelInputs,
+        outputs: list[NodeArg],
+        guard: Guard | None,
+    ) -> None:
+        self._session = session
+        self._guard = guard
+        self._output_names: list[str] = []
+        self._numpy_has_types = True  # of all outputs
+        self._shared: list[int] = []  # the outputs that can share memory with an input: ORT 1.24 returns views
+        self._fast_run: FastRun = no_fast_path
+        for index, node in enumerate(outputs):
+            self._output_names.append(node.name)
+            self._numpy_has_types &= tensors.is_plain(node.type)
+            if inputs.find(node.name):
+                self._shared.append(index)
+        is_fast = self._numpy_has_types and not self._shared
+        # A subclass of InferenceSession can override run.
+        if is_fast and type(session) is InferenceSession:
+            self._fast_run = fast_run_of(session, inputs, self._output_names, guard)
+
+    def reserve_for_binding(self, entries: Mapping[str, str]) -> None:
+        """Reserve the graph of these run config entries for a caller's own runs. This route has no graphs."""
+
+    def limited(self, settings: RunSettings, keyword: str) -> RunSettings:
+        """Return the settings of a run that can be ended, or refuse the keyword argument that limits the run."""
+        return settings
+
+    def fast_run(self, settings: RunSettings) -> FastRun:
+        """Reserve the graph of these prepared settings, which this route does not have, and return their fast path."""
+        return self._fast_run
+
+    def run(self, feeds: dict, settings: RunSettings) -> list:
+        """Return the outputs."""
+        options = settings.options
+        if self._guard is None:
+            outputs = self._pass_to_ort(feeds, options)
+        else:
+            outputs = self._guard.run(options, self._pass_to_ort, feeds, options)
+        if self._shared:
+            outputs = list(outputs)
+        for index in self._shared:
+            outputs[index] = tensors.owned(outputs[index])
+        return outputs
+
+    def _pass_to_ort(self, feeds: dict, options: RunOptions) -> list:
+        if not self._numpy_has_types:
+            return _run_with_values(self._session, feeds, self._output_names, options)
+        # ORT's own backend passes None for all outputs: a tracer or a mock may check it.
+        outputs = self._session.run(None, feeds, options)
+        if isinstance(outputs, Mapping):
+            return [outputs[node.name] for node in self._session.get_outputs()]
+        return outputs
+
+
+def fast_run_of(
+    session: InferenceSession,
+    model_inputs: ModelInputs,
+    outputs: list[str],
+    guard: Guard | None,
+) -> FastRun:
+    """Return the fast path of exactly an :class:`InferenceSession` with outputs of types that numpy has."""
+    own = vars(session)
+    # Local names take less time.
+    slots = model_inputs.slots
+    count = len(slots)
+    checks_elements = model_inputs.checks_elements
+    array = ndarray
+    ort_value = OrtValue
+
+    def fast_run(inputs: Any, options: RunOptions) -> list | None:
+        form = type(inputs)
+        if form is not list and form is not tuple:
+            if form is not dict:
+                inputs = (inputs,)
+            elif len(inputs) == count:
+                inputs = [inputs.get(name) for _, name, _ in slots]
+            else:
+                return None
+        if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
+            return None
+        feeds = {}
+        for index, name, dtype in slots:  # zip takes twice the time
+            value = inputs[index]
+            form = type(value)
+            # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks the
+            # type and the shape of an OrtValue. Only InferenceSession checks whether it belongs to another session.
+            if form is array:
+                if value.dtype is not dtype or (checks_elements and not value.size):
+                    return None
+            elif form is not ort_value or getattr(value, "_session", None) is not None:
+                return None
+            elif checks_elements and tensors.lack_elements([value]):
+                return None
+            feeds[name] = value
+        try:
+            # set_providers replaces the handle, so no local name may keep it.
+            if guard is None:
+                return session._sess.run(outputs, feeds, options)
+            return guard.run(None, compute, feeds, options)
+        except EPFail:
+            return None  # a caller's own session can fall back, which InferenceSession.run does
+        except Exception as error:
+            model_inputs.check(feeds, error)
+            raise
+
+    def compute(feeds: dict, options: RunOptions) -> list:
+        return session._sess.run(outputs, feeds, options)
+
+    return fast_run
+
+
+def _run_with_values(
+    session: InferenceSession,
+    feeds: Mapping,
+    outputs: list[str],
+    options: RunOptions,
+) -> list:
+    """Run a session with outputs of types that numpy does not have. A feed is ``None`` for an absent optional."""
+    values = {}
+    for name, value in feeds.items():
+        if isinstance(value, OrtValue):
+            values[name] = value
+        elif value is not None:
+            values[name] = OrtValue.ortvalue_from_numpy(value)
+
+    if _only_calls_ort(session, values):
+        inner = {name: value._ortvalue for name, value in values.items()}
+        vector = session._sess.run_with_ort_values(inner, outputs, options)
+        # pybind11's iterator ends with a C++ exception, which takes 100 us.
+        results = [OrtValue(vector[index]) for index in range(len(vector))]
+    else:
+        results = session.run_with_ort_values(outputs, values, options)
+    return [tensors.to_array(value) for value in results]
+
+
+def _only_calls_ort(session: InferenceSession, values: dict[str, OrtValue]) -> bool:
+    """Return whether ``run_with_ort_values`` is ORT's own method, and only passes the values to the inner handle."""
+    method = session.run_with_ort_values
+    if getattr(method, "__func__", None) is not _RUN_WITH_ORT_VALUES:
+        return False
+    return all(getattr(value, "_session", None) is None for value in values.values())

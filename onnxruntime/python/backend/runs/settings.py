@@ -1,0 +1,126 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Looks up the settings of runs: permitted run config entries and ``RunOptions`` attributes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend import request
+from onnxruntime.backend.allowlist import conditions, look_up, unknown_arguments
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
+from onnxruntime.backend.allowlist.permit import values_of
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, MOST_ENTRIES
+from onnxruntime.backend.errors import Place, reject, warn, without_frames
+
+_MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
+_PLAIN = (bool, int, str)
+_ENCODED = os.fsencode(ENVIRONMENT) if os.supports_bytes_environ else ENVIRONMENT
+
+
+class RunSettings:
+    """The permitted settings of a run, and the ``RunOptions`` made from them."""
+
+    def __init__(
+        self,
+        attributes: Mapping,
+        entries: Mapping[str, str],
+    ) -> None:
+        self.attributes = attributes
+        self.entries = entries
+        #: Run options that any number of runs can share, because ORT only reads them.
+        self.options = RunOptions()
+        for name, value in attributes.items():
+            setattr(self.options, name, value)
+        for key, text in entries.items():
+            self.options.add_run_config_entry(key, text)
+
+
+class Overrides:
+    """The settings of single runs of one session, which override prepared run config entries."""
+
+    def __init__(self, session: InferenceSession | None, prepared: Mapping[str, str]) -> None:
+        self._session = session  # if it is ORT's
+        self.prepared = RunSettings({}, prepared)
+        # By the environment variable and the arguments of the run.
+        self._kept: dict[tuple | None, RunSettings] = {}
+
+    def of_run(self, run_config: Mapping | None, attributes: Mapping) -> RunSettings:
+        """Return the settings of a run, or those of an earlier run with the same arguments."""
+        if type(run_config) is dict and len(run_config) <= MOST_ENTRIES:
+            run_config = run_config.copy()  # another thread may change the caller's
+        key = _key(run_config, attributes)
+        settings = self._kept.get(key)
+        if settings is not None:
+            return settings
+        settings, without_effect = self.look_up(run_config, attributes)
+        # A setting that is ignored or has no effect is warned about in each run. A file of the environment can change.
+        is_ignored = len(settings.attributes) < len(attributes)
+        names_file = os.environ.get(ENVIRONMENT, "").startswith("@")
+        if key is None or without_effect or is_ignored or names_file:
+            return settings
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = settings
+        return settings
+
+    @without_frames
+    def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, dict[str, str]]:
+        """Look up the settings of one run. Return a warning, too, for each key without effect."""
+        attributes = dict(attributes)
+        for keyword in KEYWORDS:
+            if attributes.pop(keyword, None) is not None:
+                reject(Place(keyword), "cannot be set for a run. Pass it to prepare")
+        facts = SessionFacts(Process.here())
+        if self._session is not None:
+            facts = SessionFacts.of_session(self._session, SESSION_ATTRIBUTES)
+        allowlist = look_up.Allowlist(facts.process)
+        if attributes or run_config is not None:
+            allowlist = request.of_environment().allowlist(facts.process)
+        settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
+        entries = NOTHING
+        if run_config is not None:
+            look_up.refuse_while_model_configures(["run_config"])
+            requested = request.read(Place("run_config"), run_config)
+            entries = allowlist.entries("run_config", requested)
+        without_effect = conditions.check({"run_config": entries}, facts)["run_config"]
+
+        unknown_arguments.warn_or_reject(attributes, RUN_ATTRIBUTES)
+        for text in without_effect.values():
+            warn(text)
+        texts = {**self.prepared.entries, **texts_of(entries)}
+        return RunSettings(values_of(settings), texts), without_effect
+
+
+def _key(run_config: object, attributes: Mapping) -> tuple | None:
+    """Return a key that is equal for equal arguments with values of the same plain types, ``None`` for others.
+
+    A comparison of the keys calls no code of a caller's class.
+    """
+    key: list[object] = [_configuration(), len(attributes)]
+    for arguments in (attributes, run_config):
+        if arguments is None:
+            continue
+        if type(arguments) is not dict or len(arguments) > MOST_ENTRIES:
+            return None
+        for name, value in arguments.items():
+            value_type = type(value)
+            if type(name) is not str or value_type not in _PLAIN:
+                return None
+            key.append((name, value_type, value))
+    return tuple(key)
+
+
+def _configuration() -> object:
+    """Return the environment variable of this package."""
+    # For a variable that is not set, os.environ.get raises and catches exceptions, which takes a third of a short run.
+    try:
+        return os.environ._data.get(_ENCODED)  # type: ignore[attr-defined]
+    except AttributeError:  # not an interface of Python
+        return os.environ.get(ENVIRONMENT)
