@@ -21,7 +21,6 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from weakref import ref
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.errors import Place, reject
@@ -51,7 +50,7 @@ class RunOrder:
 
     def __init__(
         self,
-        session: ref[InferenceSession],
+        session: Callable[[], InferenceSession],
         origin: Origin | None,
         why: str,
         copies: bool = True,

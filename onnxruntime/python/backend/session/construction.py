@@ -60,7 +60,7 @@ class Construction:
         entries.update(texts_of(permit.session_config))
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
-        registered = ()
+        registered: tuple[str, ...] = ()
         if self.libraries:
             registered = extensions.register(options, self.libraries)
         shapes = NOTHING
