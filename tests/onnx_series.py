@@ -51,15 +51,9 @@ EXPECTED = pathlib.Path(__file__).with_name("onnx_series_expected.json")
 
 # Patterns of errors and their causes. The first match counts.
 _CAUSES = (
-    (
-        r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ",
-        "kernel missing",
-    ),
+    (r"Could not find an implementation for (\S+) node|Failed to find kernel for (\S+) ", "kernel missing"),
     (r"(?:\S+:)?(\S+)\(-1\) is not a registered function/op", "kernel missing"),
-    (
-        r"(tensor\(\w+\)) is not currently registered|Invalid (tensor data type \d+)",
-        "type missing",
-    ),
+    (r"(tensor\(\w+\)) is not currently registered|Invalid (tensor data type \d+)", "type missing"),
     (r"Failed to construct locale with name:(\S+?):", "locale missing"),
     (r"Unsupported model IR version: (\d+)|the model has IR version (\d+)", "IR"),
     (r"(Opset \d+) is under development|the model imports \S+ (opset \d+)", "opset"),
@@ -83,14 +77,7 @@ _CAUSES = (
     (r"(Unable to compare expected type)", "test"),
 )
 # Operators with random outputs: with the same seed, another library draws other numbers.
-_RANDOM = {
-    "Bernoulli",
-    "Dropout",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-}
+_RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"}
 # Types that numpy lacks: bfloat16, float8e5m2, float4e2m1, int4, uint2 and others.
 _NUMPY_LACKS = re.compile(r"tensor\((bfloat16|float8\w+|float4\w+|u?int[24])\)")
 # Config keys that may change which tests pass. A session without the backend fails on the same models.
@@ -394,20 +381,9 @@ def _define_tests(define: Callable[[str, type], None]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", type=json.loads, default={}, help="prepare's keyword arguments, as JSON")
-    parser.add_argument(
-        "--update",
-        action="store_true",
-        help="write the failures into the list of expected ones",
-    )
-    parser.add_argument(
-        "--outcomes",
-        help="only write every test's outcome to this file, as JSON, without a list",
-    )
-    parser.add_argument(
-        "--each-key",
-        action="store_true",
-        help="only compare the tests with each permitted config key",
-    )
+    parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
+    parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
+    parser.add_argument("--each-key", action="store_true", help="only compare the tests with each permitted config key")
     parser.add_argument(
         "--stock",
         metavar="PYTHON",
