@@ -77,7 +77,7 @@ for tests in (TESTS, "tests"):
 
 
 def ending(endings: list[str]) -> list[str]:
-    """Return the test files of these names: test_NAME.py, otherwise all that end with _NAME.py."""
+    """Return the test file of each subject, otherwise all files whose subjects end with it."""
     found = []
     for one in endings:
         files = [file for file in TEST_FILES if file.endswith(f"/test_{one}.py")]
