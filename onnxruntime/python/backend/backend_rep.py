@@ -235,7 +235,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
         your own sessions. Call :meth:`run` before or after the block. A process has one lock for CUDA and another for
-        WebGPU. Other devices do not need a lock.
+        WebGPU, which a thread that needs both takes first. Other devices do not need a lock.
 
         :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
             call of the same thread on the device.

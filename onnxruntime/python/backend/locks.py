@@ -11,7 +11,8 @@ On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel.
 mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
 any thread fails and breaks the capture.
 
-On OpenVINO, each session has a separate lock for its runs (``openvino/run_order.py``).
+On OpenVINO, each session has a separate lock for its runs (``openvino/run_order.py``). A thread takes WebGPU's lock
+first, then CUDA's, then that of an OpenVINO session.
 
 A signal handler or a finalizer can use sessions in the middle of a call of its thread. If both calls may be parallel to
 others, the inner call goes on. Otherwise, it raises a ``RuntimeError``, because it would wait for its own thread.
@@ -243,13 +244,22 @@ class SessionLock(Owner):
     def _forget_owner(self) -> None:
         self._owner = 0
 
+    def in_call(self) -> bool:
+        """Return whether this thread is in a call."""
+        return get_ident() in self._running
+
     def release_ended(self) -> None:
         """Release the sessions that have ended. If a thread is alone, that thread does so later."""
-        if not self.ended or self.failure or get_ident() in self.workers or self._alone._is_owned():
+        if self.ended:
+            self.call_if_free(self.release_each)
+
+    def call_if_free(self, function: Callable, *arguments: object) -> None:
+        """Call a function alone, unless a thread is alone already, or must not release sessions."""
+        if self.failure or get_ident() in self.workers or self._alone._is_owned():
             return
         try:
             if self._alone.acquire(blocking=False):
-                self.release_each()
+                function(*arguments)
         finally:
             try:  # noqa: SIM105 - as above
                 self._alone.release()
@@ -264,16 +274,51 @@ class SessionLock(Owner):
 
 WEBGPU = SessionLock(side_by_side=False)
 CUDA = SessionLock(side_by_side=True)
+
+
+class _Both(Owner):
+    """The locks of sessions on both devices: WebGPU's, and inside it CUDA's."""
+
+    def run(
+        self,
+        options: RunOptions | None,
+        function: Callable[..., _Result],
+        *arguments: object,
+    ) -> _Result:
+        """Call a function that creates or runs a session, while no other thread is alone on a device."""
+        self.release_ended()
+        return WEBGPU.run(options, CUDA.run, options, function, *arguments)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with WEBGPU.alone(), CUDA.alone():
+            yield
+
+    def own(self, session: InferenceSession) -> Owned:
+        """Release the inner session after the session has ended."""
+        return state.of(session).own(self, session)
+
+    def in_call(self) -> bool:
+        """Return whether this thread is in a call."""
+        return WEBGPU.in_call()
+
+    def release_ended(self) -> None:
+        if self.ended:
+            WEBGPU.call_if_free(CUDA.call_if_free, self.release_each)
+
+
+BOTH = _Both()
 if hasattr(os, "register_at_fork"):
     for _lock in (WEBGPU, CUDA):
         os.register_at_fork(after_in_child=_lock.after_fork)
 
 
-def of(providers: Iterable[str]) -> SessionLock | None:
+def of(providers: Iterable[str]) -> SessionLock | _Both | None:
     """Return the lock of sessions with these EPs, ``None`` if they need none."""
+    on_cuda = any(ep in providers for ep in provider_names.THROUGH_CUDA)
     if provider_names.WEBGPU in providers:
-        return WEBGPU
-    return CUDA if any(ep in providers for ep in provider_names.THROUGH_CUDA) else None
+        return BOTH if on_cuda else WEBGPU
+    return CUDA if on_cuda else None
 
 
 class LockPart(SessionPart):
@@ -289,15 +334,26 @@ class LockPart(SessionPart):
         for settings in construction.permit.providers.values():
             device = settings.get("device_id")
             if device is not None and device.text != "0":
-                lock.other_devices = True  # before ORT changes CUDA's current device of this thread
-        under_lock = partial(lock.run, None, _construct_owned, lock)
-        return create_session(replace(construction, call=under_lock))
+                _note_other_device(lock)  # before ORT changes CUDA's current device of this thread
+        return create_session(replace(construction, call=partial(_construct, lock)))
 
-    def guard(self, session: InferenceSession) -> SessionLock | None:
+    def guard(self, session: InferenceSession) -> SessionLock | _Both | None:
         return lock_of(session)
 
 
-def _construct_owned(lock: SessionLock, constructor: Callable[[], InferenceSession]) -> InferenceSession:
+def _construct(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:
+    if lock.in_call():  # a run replaces its inner session (openvino/replacement.py)
+        return _construct_owned(lock, constructor)
+    return lock.run(None, _construct_owned, lock, constructor)
+
+
+def _note_other_device(lock: SessionLock | _Both) -> None:
+    if isinstance(lock, _Both):
+        lock = CUDA
+    lock.other_devices = True
+
+
+def _construct_owned(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:
     try:
         session = constructor()
     except BaseException as error:
@@ -307,12 +363,12 @@ def _construct_owned(lock: SessionLock, constructor: Callable[[], InferenceSessi
     return session
 
 
-def lock_of(session: InferenceSession) -> SessionLock | None:
+def lock_of(session: InferenceSession) -> SessionLock | _Both | None:
     """Return the lock that the runs of a session need, under which the session is released; ``None`` if none."""
     lock = of(session.get_providers())
     if lock is not None:
         options = session.get_provider_options().values()
         if any(texts.get("device_id", "0") != "0" for texts in options):
-            lock.other_devices = True
+            _note_other_device(lock)
         lock.own(session)
     return lock

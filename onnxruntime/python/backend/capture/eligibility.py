@@ -35,7 +35,7 @@ from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.capture.operators import Condition
 from onnxruntime.backend.errors import Place, reject, show
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, TENSORRT, WEBGPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, TENSORRT, THROUGH_CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import capturing
 from onnxruntime.backend.session.construction import Construction, Created, config_entry
@@ -122,6 +122,10 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
     """Return why a session cannot capture on these EPs; empty if it can. A caller's session was not checked."""
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
+    providers = session.get_providers()
+    guarded = [of_device for of_device in ({WEBGPU}, {*THROUGH_CUDA}, OF_OPENVINO) if of_device.intersection(providers)]
+    if len(guarded) > 1:
+        return f"graph capture needs a session on one device, not on {', '.join(providers)}"
     if is_on(config_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
     unsuitable = _unsuitable_value(session.get_inputs() + session.get_outputs())

@@ -68,8 +68,9 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
         return None
     capture = captures.get(id(inner))
     if capture is None:
-        lock = locks.lock_of(session)
-        assert lock is not None  # of each EP that captures
+        locks.lock_of(session)  # it owns the session
+        lock = locks.of(switched_on[:1])
+        assert isinstance(lock, locks.SessionLock)  # of each EP that captures
         capture = Capture(session, switched_on, lock, checked)
         # Several threads may make one for the first run. One operation of the dict chooses the one for all.
         capture = captures.setdefault(id(inner), capture)

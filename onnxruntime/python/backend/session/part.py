@@ -7,11 +7,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
-from onnxruntime import InferenceSession
+from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session.construction import Construction, Created
+
+
+def nested(outer: Guard | None, inner: Guard | None) -> Guard | None:
+    """Return a guard of a session inside another one."""
+    if outer is None or inner is None:
+        return outer or inner
+    return _Nested(outer, inner)
+
+
+class _Nested:
+    def __init__(self, outer: Guard, inner: Guard) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    def run(
+        self,
+        waiting: RunOptions | None,
+        compute: Callable,
+        feeds: dict,
+        options: RunOptions,
+    ) -> list:
+        """Return the outputs of ``compute``."""
+        return self._outer.run(waiting, partial(self._inner.run, waiting, compute), feeds, options)
+
 
 CreateSession = Callable[[Construction], Created]
 

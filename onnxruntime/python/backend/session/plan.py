@@ -14,6 +14,7 @@ from onnxruntime.backend.runs.direct_route import DirectRoute, inner_of, is_ort
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.settings import Overrides, RunSettings
 from onnxruntime.backend.session import selection, state
+from onnxruntime.backend.session.part import nested
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 
@@ -62,7 +63,7 @@ class Plan:
 
 
 def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
-    """Return the route of the first part of a session that has one, or the direct route with the guard of a part."""
+    """Return the route of the first part of a session that has one, or the direct route with the guards of the parts."""
     parts = selection.for_session(session)
     # set_providers can have changed the EPs of the session.
     names = [part.name for part in parts]
@@ -72,5 +73,5 @@ def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
     route = guard = None
     for part in parts:
         route = route or part.route(session)
-        guard = guard or part.guard(session)
+        guard = nested(part.guard(session), guard)
     return route or DirectRoute(session, inputs, session.get_outputs(), guard)

@@ -53,12 +53,12 @@ def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[Sessio
         from onnxruntime.backend.capture.sessions import CapturePart  # for few sessions  # noqa: PLC0415
 
         parts.append(CapturePart())
-    if WEBGPU in eps or not eps.isdisjoint(THROUGH_CUDA):
-        from onnxruntime.backend.locks import LockPart  # for few sessions  # noqa: PLC0415
-
-        parts.append(LockPart())
     if of_openvino:
         from onnxruntime.backend.openvino.sessions import OpenVINOPart  # for few sessions  # noqa: PLC0415
 
         parts.append(OpenVINOPart())
+    if WEBGPU in eps or not eps.isdisjoint(THROUGH_CUDA):
+        from onnxruntime.backend.locks import LockPart  # for few sessions  # noqa: PLC0415
+
+        parts.append(LockPart())
     return parts

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import unittest
 import warnings
+import weakref
+from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
 from helpers.children import run_code
+from helpers.locks import SOON, Held, check, check_free, in_alone
 from helpers.models import caught, open_session, two_nodes
 from helpers.threads import needs_global_lock
 
 import onnxruntime
-from onnxruntime.backend import NotPermittedError, backend
+from onnxruntime.backend import NotPermittedError, backend, locks
 from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
-from onnxruntime.backend.session import presence, selection
+from onnxruntime.backend.session import presence, selection, state
+from onnxruntime.backend.session.construction import Construction
 from onnxruntime.backend.session.part import SessionPart
 
 X = np.ones((2, 3), np.float32)
@@ -69,6 +76,95 @@ class PartsTest(unittest.TestCase):
         imported = {name[0] for name in own}
         self.assertIn("session", imported, ran.stderr)
         self.assertEqual(imported & {*RARE}, set())
+
+
+@needs_global_lock
+class SeveralGuardsTest(unittest.TestCase):
+    """A session on several devices waits for the lock of each, in the same order."""
+
+    def guards(self, *eps: str) -> tuple[object, list[SessionLock]]:
+        """Return a prepared model on these EPs, and the locks that its runs take, from the first to the last."""
+        rep = backend.prepare(session_on(*eps))
+        self.assertEqual(len(rep.run([X])), 1)
+        order = state.of(rep.session).keep("openvino", object)
+        of_eps = {WEBGPU: locks.WEBGPU, CUDA: locks.CUDA, OPENVINO: getattr(order, "_lock", None)}
+        return rep, [of_eps[ep] for ep in (WEBGPU, CUDA, OPENVINO) if ep in eps]
+
+    def test_runs_wait_for_each(self) -> None:
+        for eps in (
+            (OPENVINO, CUDA),
+            (CUDA, OPENVINO),
+            (CUDA, WEBGPU),
+            (WEBGPU, CUDA),
+            (OPENVINO, WEBGPU),
+            (OPENVINO, WEBGPU, CUDA),
+        ):
+            rep, taken = self.guards(*eps)
+            for lock in taken:
+                for inputs in ([X], [X.tolist()]):
+                    with self.subTest(eps, lock=taken.index(lock), fast=inputs[0] is X):
+                        check(in_alone(lock), lambda hold: (rep.run(inputs), hold()), waits=True)  # noqa: B023
+
+    def test_no_lock_is_held_while_a_run_waits_for_the_first(self) -> None:
+        for eps in ((OPENVINO, CUDA), (CUDA, WEBGPU), (OPENVINO, WEBGPU, CUDA)):
+            rep, (first, *others) = self.guards(*eps)
+            with self.subTest(eps), Held(in_alone(first)):
+                waiting = Held(lambda hold: (rep.run([X]), hold()))  # noqa: B023
+                self.assertFalse(waiting.entered.wait(SOON))
+                check_free(*map(in_alone, others))
+            waiting.let_go()
+
+    def test_the_lock_of_both_devices(self) -> None:
+        rep, both = self.guards(CUDA, WEBGPU)
+        for lock in both:
+            with self.subTest(both.index(lock)), rep.device_lock():
+                waiting = Held(in_alone(lock))
+                self.assertFalse(waiting.entered.wait(SOON))
+                self.assertEqual(len(rep.run([X])), 1)
+            waiting.let_go()
+
+    def test_a_session_on_both_devices_is_released_under_both_locks(self) -> None:
+        for lock in (locks.WEBGPU, locks.CUDA):
+            rep, _ = self.guards(CUDA, WEBGPU)
+            gone = []
+            weakref.finalize(rep.session._sess, gone.append, lock)
+            with Held(in_alone(lock)):
+                rep.close()
+                self.assertEqual(gone, [])
+            locks.of([CUDA, WEBGPU]).release_ended()
+            self.assertEqual(gone, [lock])
+
+    def test_a_creation_waits_for_each(self) -> None:
+        permit = Permit("", True, {CUDA: {}, WEBGPU: {}})
+        wanted = Construction(b"", permit, onnxruntime.SessionOptions())
+        for lock in (locks.WEBGPU, locks.CUDA):
+
+            def create(hold: Callable) -> None:
+                def construct() -> onnxruntime.InferenceSession:
+                    hold()
+                    return open_session()
+
+                locks.LockPart().create(lambda construction: construction.call(construct), wanted)
+
+            check(in_alone(lock), create, waits=True)
+            check(create, in_alone(lock), waits=True)
+
+    def test_a_run_can_replace_its_inner_session(self) -> None:
+        """The guard of the run holds the lock already. A signal handler in the middle of the run creates no session."""
+        permit = Permit("", True, {WEBGPU: {}})
+        wanted = Construction(b"", permit, onnxruntime.SessionOptions())
+        calls = []
+        locks.LockPart().create(lambda construction: calls.append(construction.call), wanted)
+        session = locks.WEBGPU.run(None, calls[0], open_session)
+        self.assertIs(state.of(session).owned.owner, locks.WEBGPU)
+        with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
+            locks.WEBGPU.run(None, locks.LockPart().create, self.fail, wanted)
+
+    def test_a_session_on_several_devices_captures_nothing(self) -> None:
+        for other in (WEBGPU, OPENVINO):
+            session = session_on(CUDA, other, CUDAExecutionProvider=CAPTURING)
+            with self.subTest(other):
+                self.assertIn("on one device", eligibility.problem(session, [CUDA], checked=True))
 
 
 class WithoutGlobalLockTest(unittest.TestCase):
