@@ -63,7 +63,7 @@ class Plan:
 
 
 def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
-    """Return the route of the first part of a session that has one, or the direct route with the guards of the parts."""
+    """Return the route of the first part of a session that has one, or the direct route with all guards."""
     parts = selection.for_session(session)
     # set_providers can have changed the EPs of the session.
     names = [part.name for part in parts]
