@@ -223,7 +223,7 @@ class WorkerTest(unittest.TestCase):
             time.sleep(0.3)
             ended.append(1)
 
-        timers = [self.signal_after(moment, signal.SIGINT, signal.default_int_handler) for moment in (0.1, 0.2, 0.3)]
+        timers = [self.signal_after(moment, signal.SIGINT, signal.default_int_handler) for moment in (0.1, 0.2)]
         with self.assertRaises(KeyboardInterrupt):
             self.alone(work)
         self.lock.run_alone(None, lambda: self.assertEqual(ended, [1]))
