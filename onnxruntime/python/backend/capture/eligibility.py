@@ -123,8 +123,10 @@ def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
     providers = session.get_providers()
-    guarded = [of_device for of_device in ({WEBGPU}, {*THROUGH_CUDA}, OF_OPENVINO) if of_device.intersection(providers)]
-    if len(guarded) > 1:
+    devices = 0
+    for of_device in (WEBGPU,), THROUGH_CUDA, OF_OPENVINO:
+        devices += any(ep in of_device for ep in providers)
+    if devices > 1:
         return f"graph capture needs a session on one device, not on {', '.join(providers)}"
     if is_on(config_entry(session.get_session_options(), "session.use_env_allocators")):
         return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
@@ -242,8 +244,9 @@ def _unknown_type(graph: onnx.GraphProto, read: set[str]) -> str:
     names = onnx.TensorProto.DataType
     for value, kind in types:
         if kind not in operators.TYPES:
-            shown = names.Name(kind) if kind in names.values() else kind
-            return f"{show(value)} is of a type ({shown}) whose replay was never checked"
+            if kind in names.values():
+                kind = names.Name(kind)  # noqa: PLW2901
+            return f"{show(value)} is of a type ({kind}) whose replay was never checked"
     return ""
 
 
@@ -294,6 +297,8 @@ def _length(node: onnx.NodeProto, name: str) -> int:
 
 
 def _shown(node: onnx.NodeProto) -> str:
-    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    operator = node.op_type
+    if node.domain:
+        operator = f"{node.domain}::{operator}"
     makes = ", ".join(map(show, node.output[:4]))
     return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes})"
