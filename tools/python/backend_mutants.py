@@ -282,7 +282,7 @@ def parsed_arguments() -> argparse.Namespace:
     add("--module", action="append", help="only of this module, such as runs/inputs; repeatable")
     add("--match", default="", help="only mutants whose description contains this")
     add("--jobs", type=int, default=2, help="how many at the same time (%(default)s)")
-    add("--longest", type=float, default=20, help="leave out tests that take more seconds (%(default)s)")
+    add("--longest", type=float, default=60, help="leave out tests that take more seconds (%(default)s)")
     add("--list", action="store_true", help="only list them")
     add("--covered", type=Path, help="file that keeps which tests run which lines, until one changes")
     add("--again", type=Path, help="only what survived according to this file of an earlier --json")
