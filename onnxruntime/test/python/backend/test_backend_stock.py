@@ -230,6 +230,29 @@ class SubclassTest(unittest.TestCase):
         # The session does not keep the applied configuration.
         self.assertEqual(dict(prepare(rep.session).run_config), {})
 
+    def test_what_prepare_passes_to_itself_does_not_remain(self) -> None:
+        """In a table of the backend, also if prepare of a subclass does not pass the session on, or raises an error."""
+
+        class Mine(OnnxRuntimeBackend):
+            error = None
+
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                if not isinstance(model, onnxruntime.InferenceSession):
+                    return super().prepare(model, device, **kwargs)
+                if cls.error:
+                    raise cls.error
+                return model
+
+        session = Mine.prepare(two_nodes())
+        self.assertIsInstance(session, onnxruntime.InferenceSession)
+        self.assertEqual(backend._handed_over, {})
+        self.assertEqual(prepare(session).configuration(), {})
+        Mine.error = ValueError("of the subclass")
+        with self.assertRaises(ValueError):
+            Mine.prepare(two_nodes())
+        self.assertEqual(backend._handed_over, {})
+
     def test_prepare_of_the_old_signature(self) -> None:
         class Mine(OnnxRuntimeBackend):
             @classmethod
