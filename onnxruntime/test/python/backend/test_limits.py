@@ -317,6 +317,20 @@ class DeadlineTest(unittest.TestCase):
             self.wait_for(lambda: options.terminate)
         self.run_late()
 
+    def test_a_thread_that_ends_and_cannot_be_replaced(self) -> None:
+        def ending() -> None:
+            limits._with_deadlines.discard(ending)
+            raise SystemExit
+
+        self.run_late()
+        with (
+            mock.patch.object(limits, "start_new_thread", side_effect=RuntimeError),
+            mock.patch.object(sys, "unraisablehook"),
+        ):
+            self.keep(ending)
+            self.wait_for(lambda: limits._keeper is None)
+        self.run_late()
+
     def test_an_exception_while_the_thread_sleeps(self) -> None:
         """It ends the thread when the next run has a deadline, or when a deadline comes."""
         for _ in range(5):

@@ -259,6 +259,12 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
             self.assertEqual(options.created, 1)
 
+    def test_each_run_warns_about_a_setting_without_effect(self) -> None:
+        rep = prepare(provider_options={})
+        for _ in range(2):
+            with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id"):
+                rep.run([X], run_config={"gpu_graph_id": 5})
+
     def test_options_for_the_session_have_the_attributes_of_a_run(self) -> None:
         rep = prepare(run_config={SHRINKAGE: "cpu:0"})
         options = rep.run_options(log_severity_level=3, logid="mine")
