@@ -191,12 +191,13 @@ def read(
         if not place.provider:
             advice = suggestions().instead_of_container(place.keyword, mapping, beside)
         reject_type(place, mapping, "a mapping such as a dict", advice)
-    try:
-        if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
-            mapping = mapping.copy()  # another thread may change it
-        pairs = [(key, value) for key, value in islice(mapping.items(), MOST_ENTRIES + 1)]
-    except Exception:
-        reject_type(place, mapping, "a mapping that can be read")
+    if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
+        pairs = list(mapping.copy().items())  # another thread may change it
+    else:
+        try:
+            pairs = [(key, value) for key, value in islice(mapping.items(), MOST_ENTRIES + 1)]
+        except Exception:  # of the caller's class
+            reject_type(place, mapping, "a mapping that can be read")
     if len(pairs) > MOST_ENTRIES:
         reject(place, f"more than {MOST_ENTRIES} entries")
     for key, _ in pairs:

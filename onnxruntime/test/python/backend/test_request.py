@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import itertools
 import os
+import sys
 import unittest
 import warnings
 from functools import partial
@@ -43,6 +44,18 @@ class AppliedTest(unittest.TestCase):
             dict(prepare(session_config=given).session_config),
             {PREPACKING: "1", SPINNING: "0"},
         )
+
+    def test_the_exception_of_a_signal_handler_is_no_refusal(self) -> None:
+        def raise_as_a_handler(_: object, event: str, function: object) -> None:
+            if event == "c_call" and function.__name__ == "items":
+                sys.setprofile(None)
+                raise TimeoutError("of the program's own handler")
+
+        given = {PREPACKING: 1}
+        sys.setprofile(raise_as_a_handler)
+        self.addCleanup(sys.setprofile, None)
+        with self.assertRaisesRegex(TimeoutError, "own handler"):
+            of_call({"session_config": given}, {}, None)
 
     def test_caller_may_change_the_mapping_afterwards(self) -> None:
         session_config, run_config = {PREPACKING: 1}, {"gpu_graph_id": 1}
