@@ -353,13 +353,11 @@ class FastPath:
         last = getattr(self._of_thread, "last", None)
         if last is not None:
             graph, settings = last
-            if graph.inner is not self._attributes.get("_sess"):  # set_providers has replaced it
-                return None
             outputs = self._under_lock(None, self._replay, graph, settings, inputs)
             if outputs is not None:
                 return outputs
         graph = self._capture.graph_of(self._graph_id, inputs)
-        if graph is None or graph.inner is not self._attributes.get("_sess"):
+        if graph is None:
             return None
         settings = graph.options(self._prepared)
         self._of_thread.last = graph, settings

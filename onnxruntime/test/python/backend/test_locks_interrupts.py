@@ -187,6 +187,21 @@ class InterruptTest(unittest.TestCase):
             del session
         lock.release_ended()
 
+    def test_an_interrupted_call_in_a_block(self) -> None:
+        """It does not release the lock of the block."""
+        if sys.gettrace() is not None:
+            self.skipTest("a tracer such as a coverage tool is in use")
+        lock = SessionLock(side_by_side=True)
+        for call in (in_block(lock), in_alone(lock)):
+            for moment in range(400):
+                with lock.alone():
+                    with Interrupter(moment) as interrupter:
+                        call(nothing)
+                    self.assertTrue(lock._alone._is_owned(), moment)
+                if not interrupter.interrupted:
+                    break
+            self.assertFalse(interrupter.interrupted)
+
     def test_at_random_moments(self) -> None:
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
