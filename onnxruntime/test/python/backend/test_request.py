@@ -13,6 +13,7 @@ import sys
 import unittest
 import warnings
 from functools import partial
+from types import FrameType
 from unittest import mock
 
 import numpy as np
@@ -46,15 +47,16 @@ class AppliedTest(unittest.TestCase):
         )
 
     def test_the_exception_of_a_signal_handler_is_no_refusal(self) -> None:
-        def raise_as_a_handler(_: object, event: str, function: object) -> None:
-            if event == "c_call" and function.__name__ == "items":
+        def raise_as_a_handler(frame: FrameType, event: str, function: object) -> None:
+            in_read = frame.f_code.co_name == "read"
+            if in_read and event == "c_call" and function.__name__ == "items":
                 sys.setprofile(None)
                 raise TimeoutError("of the program's own handler")
 
         given = {PREPACKING: 1}
-        sys.setprofile(raise_as_a_handler)
         self.addCleanup(sys.setprofile, None)
         with self.assertRaisesRegex(TimeoutError, "own handler"):
+            sys.setprofile(raise_as_a_handler)
             of_call({"session_config": given}, {}, None)
 
     def test_caller_may_change_the_mapping_afterwards(self) -> None:
