@@ -26,7 +26,6 @@ from helpers.models import caught, parsed
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
-from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session import construction
@@ -68,27 +67,6 @@ class InterruptTest(unittest.TestCase):
                 break
         self.assertFalse(interrupter.interrupted)
         self.assertGreater(moment, 5)
-
-
-class ReleaseTest(unittest.TestCase):
-    def test_a_replaced_session_on_a_shared_device(self) -> None:
-        """The lock of the device releases each inner session once."""
-        lock = SessionLock(side_by_side=True)
-        content = two_rows().SerializeToString()
-        session, fresh = (InferenceSession(content, providers=[CPU]) for _ in range(2))
-        gone = []
-        for one in (session, fresh):
-            lock.own(one)
-            weakref.finalize(one._sess, gone.append, one is fresh)
-        origin = Origin(content, partial(Created, fresh, None))
-        origin.renew(session)
-        del one, fresh, origin
-        lock.own(session)
-        lock.release_ended()
-        self.assertEqual(gone, [False])
-        del session
-        lock.release_ended()
-        self.assertEqual(gone, [False, True])
 
 
 @needs_openvino

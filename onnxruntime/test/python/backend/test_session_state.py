@@ -14,12 +14,14 @@ import threading
 import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 from helpers.capture import chain
 from helpers.locks import Held, Interrupter, in_alone, in_run
+from helpers.models import two_nodes
 from helpers.threads import needs_global_lock
 
 import onnxruntime.backend
@@ -27,7 +29,10 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graphs, sessions
 from onnxruntime.backend.locks import SessionLock
+from onnxruntime.backend.openvino.replacement import Origin
+from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session import capturing, state
+from onnxruntime.backend.session.construction import Created
 
 
 class Session:
@@ -228,6 +233,28 @@ class StateTest(unittest.TestCase):
         del session
         gc.collect()
         self.assertIsNone(gone())
+
+
+@needs_global_lock
+class ReplacedTest(unittest.TestCase):
+    def test_a_replaced_session_on_a_shared_device(self) -> None:
+        """The lock of the device releases each inner session once."""
+        lock = SessionLock(side_by_side=True)
+        content = two_nodes().SerializeToString()
+        session, fresh = (InferenceSession(content, providers=[CPU]) for _ in range(2))
+        gone = []
+        for one in (session, fresh):
+            lock.own(one)
+            weakref.finalize(one._sess, gone.append, one is fresh)
+        origin = Origin(content, partial(Created, fresh, None))
+        origin.renew(session)
+        del one, fresh, origin
+        lock.own(session)
+        lock.release_ended()
+        self.assertEqual(gone, [False])
+        del session
+        lock.release_ended()
+        self.assertEqual(gone, [False, True])
 
 
 if __name__ == "__main__":
