@@ -138,6 +138,11 @@ def kinds() -> tuple:
             {"a,b": ("a,b",), "abcd": ("abcd",)},
             ("", "a,", "abcde", *_DIGITS, 1),
         ),
+        (
+            Text("a+", "letters"),
+            {"a" * 256: ("a" * 256,)},
+            ("a" * 257,),
+        ),
     )
 
 
