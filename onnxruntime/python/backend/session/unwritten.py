@@ -33,12 +33,12 @@ _SCAN = "Scan"
 _SCAN_OPSET = 8  # the last that accepts a sequence without elements
 _RETURNS_MEMORY = "returns memory of earlier runs"
 _ENDS_PROCESS = "terminates the process"
-# What an operator does on tensors without elements.
+# What an operator does on tensors without elements. LSTM is not in the table: it terminates the process for a batch of
+# size 0, but is right for a sequence of length 0.
 _WITHOUT_ELEMENTS = {
     "ConcatFromSequence": _RETURNS_MEMORY,
     _SCAN: _RETURNS_MEMORY,
     "GRU": _ENDS_PROCESS,
-    "LSTM": _ENDS_PROCESS,
 }
 
 
