@@ -12,7 +12,8 @@ without an end, until you press Ctrl-C.
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 import numpy as np
 import onnx.parser
@@ -36,11 +37,15 @@ endless (float[200,200] X) => (float[200,200] Y) {
 def run(rep: OnnxRuntimeBackendRep, inputs: object, **settings: object) -> list:
     """Return the outputs, as ``rep.run`` does. An interrupt ends the run."""
     cancellation = Cancellation()
+    # Not futures.wait: an interrupt in it can keep a lock that the end of the run needs.
+    ended = Lock()
+    ended.acquire()
     with ThreadPoolExecutor(1) as pool:
         try:
             running = pool.submit(rep.run, inputs, cancellation=cancellation, **settings)
-            while not running.done():
-                wait([running], timeout=0.1)  # on Windows, Ctrl-C does not end a wait
+            running.add_done_callback(lambda _: ended.release())
+            while not ended.acquire(timeout=0.1):  # on Windows, Ctrl-C does not end a wait
+                pass
             return running.result()
         except KeyboardInterrupt:
             cancellation.cancel()
