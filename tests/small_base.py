@@ -55,7 +55,7 @@ STOCK = {
 class SmallBase(unittest.TestCase):
     """setup.py on a small base."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)

@@ -35,13 +35,13 @@ def row(limit: float | None, judged: str = RATIO, ratio: Figure | None = STEADY,
 
 
 class JudgingTest(unittest.TestCase):
-    def test_figures(self) -> None:
+    def test_figures(self):
         samples = {BACKEND: [2.0, 3.0, 4.0, 5.0, 6.0], BY_HAND: [2.0] * 5}
         self.assertEqual(figure(RATIO, samples), (2.0, 1.5, 2.5))
         self.assertEqual(figure(VALUE, samples), (4.0, 3.0, 5.0))
         self.assertEqual(figure(VALUE, {BACKEND: [7.0]}), (7.0, 7.0, 7.0))
 
-    def test_which_rows_meet_their_limits(self) -> None:
+    def test_which_rows_meet_their_limits(self):
         for one, met in (
             (row(1.1), True),
             (row(1.09), False),
@@ -82,7 +82,7 @@ class RecordTest(unittest.TestCase):
         }
         return {"machine": machine, "comparisons": report.plain(rows)}
 
-    def test_the_file_has_the_last_ten_results(self) -> None:
+    def test_the_file_has_the_last_ten_results(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "new", "record.json")
             self.assertEqual(record.read(file), [])
@@ -92,7 +92,7 @@ class RecordTest(unittest.TestCase):
             ratios = [kept["comparisons"][0]["ratio"]["median"] for kept in record.read(file)]
             self.assertEqual(ratios, [float(number) for number in range(3, 13)])
 
-    def test_rows_that_became_slower(self) -> None:
+    def test_rows_that_became_slower(self):
         before = [self.result(ratio) for ratio in (0.5, 1.0, 3.0)]
         (line,) = record.slower_rows(before, self.result(1.06, build="x2"))
         self.assertIn("work", line)

@@ -42,7 +42,7 @@ MADE_UP = [
 
 class TestMagika(unittest.TestCase):
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         cls.magika = magika.Magika()
         cls.rep = demo.prepare_magika(session_config=demo.SESSION_CONFIG, run_config=demo.RUN_CONFIG)
 

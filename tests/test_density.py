@@ -145,7 +145,7 @@ def product() -> dict[str, Density]:
 
 
 class DensityTest(unittest.TestCase):
-    def test_the_count(self) -> None:
+    def test_the_count(self):
         source = '''
             """A docstring."""
 
@@ -160,20 +160,20 @@ class DensityTest(unittest.TestCase):
         self.assertEqual(got, Density(tokens=12 + 7 + 19, lines=5, compact=5, wide=0))
         self.assertEqual(density_of("x = 1" + " " * 95 + ";y = 2").wide, 1)
 
-    def test_the_whole(self) -> None:
+    def test_the_whole(self):
         total = Density(*map(sum, zip(*product().values(), strict=True)))
         self.assertGreater(total.lines, 4000)
         self.assertLessEqual(total.tokens_per_line, 7.5)
         self.assertLessEqual(total.compact_per_hundred, 4)
         self.assertLessEqual(total.percent_wide, 5)
 
-    def test_each_module(self) -> None:
+    def test_each_module(self):
         for module, density in product().items():
             with self.subTest(module):
                 self.assertLessEqual(density.tokens_per_line, 9)
                 self.assertLessEqual(density.compact_per_hundred, 8)
 
-    def test_other_folders_and_files(self) -> None:
+    def test_other_folders_and_files(self):
         for name, tokens, compact in OTHER_LIMITS:
             path = ROOT / name
             files = [path]
@@ -188,7 +188,7 @@ class DensityTest(unittest.TestCase):
                 self.assertLessEqual(total.compact_per_hundred, compact)
 
     @unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "needs git and a checkout")
-    def test_the_lines_of_each_file(self) -> None:
+    def test_the_lines_of_each_file(self):
         listed = subprocess.run(
             ["git", "ls-files", "-z", "*.py"],
             cwd=ROOT,

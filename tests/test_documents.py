@@ -156,7 +156,7 @@ NOX = ROOT / ".venv-nox" / "bin" / "nox"
 
 class SessionTest(unittest.TestCase):
     @unittest.skipUnless(NOX.is_file(), "make did not install nox")
-    def test_make_knows_each_session_and_each_has_help(self) -> None:
+    def test_make_knows_each_session_and_each_has_help(self):
         listed = start([str(NOX), "--list", "--json", "--keywords", "not none"], ROOT)  # all sessions
         sessions = {session["name"]: session["description"] for session in json.loads(listed.stdout)}
         self.assertNotIn(None, sessions.values())
@@ -276,7 +276,7 @@ for _document in DOCUMENTS:
 
 
 class FormTest(unittest.TestCase):
-    def test_every_block_is_fenced_and_of_a_kind_that_is_checked(self) -> None:
+    def test_every_block_is_fenced_and_of_a_kind_that_is_checked(self):
         for document in DOCUMENTS:
             text = document.read_text(encoding="utf-8")
             found = blocks(document)
@@ -297,7 +297,7 @@ class FormTest(unittest.TestCase):
                     "an indented block, which nothing checks",
                 )
 
-    def test_links_lead_somewhere(self) -> None:
+    def test_links_lead_somewhere(self):
         for document in DOCUMENTS:
             text = _FENCE.sub("", document.read_text(encoding="utf-8"))
             for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", text):
@@ -307,7 +307,7 @@ class FormTest(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(to), f"{document.name}: {target}")
 
-    def test_sections_that_messages_name_are_there(self) -> None:
+    def test_sections_that_messages_name_are_there(self):
         source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "onnxruntime/python").rglob("*.py"))
         named = re.findall(r'see "([^"]+)" in (docs/[\w-]+\.md)', source)
         self.assertTrue(named)
@@ -318,7 +318,7 @@ class FormTest(unittest.TestCase):
                     f"(?m)^#+ {re.escape(title)}$",
                 )
 
-    def test_modules_in_the_architecture_are_there(self) -> None:
+    def test_modules_in_the_architecture_are_there(self):
         text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
         found = re.findall(r"[\w*/]+\.py\b|(?<=`)[\w/]+/(?=`)", text)
         named = {name for name in found if not name.startswith(("test_", "onnxruntime"))}
@@ -326,7 +326,7 @@ class FormTest(unittest.TestCase):
         missing = {name for name in named if not [*BACKEND.glob(name), *BACKEND.glob(f"*/{name}")]}
         self.assertEqual(missing, set())
 
-    def test_every_defect_has_its_program_and_its_row(self) -> None:
+    def test_every_defect_has_its_program_and_its_row(self):
         table = (ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
         programs = {program.stem: program.read_text(encoding="utf-8") for program in DEFECTS.glob("*.py")}
         rows = re.findall(
@@ -342,7 +342,7 @@ class FormTest(unittest.TestCase):
 class TranslationTest(unittest.TestCase):
     """The table for users of InferenceSession: both columns run, and create sessions with the same EPs."""
 
-    def test_both_columns_run(self) -> None:
+    def test_both_columns_run(self):
         text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
         rows = re.findall(
             r"(?m)^\| `(.*)` \| `(.*)` \|$",
@@ -395,7 +395,7 @@ class TranslationTest(unittest.TestCase):
 class ExampleTest(unittest.TestCase):
     """The examples on real models; openvino_threads.py is run by the documents."""
 
-    def test_silero_vad(self) -> None:
+    def test_silero_vad(self):
         model = Path(sys.prefix, "models", "silero_vad", "data", "silero_vad.onnx")
         ran = start([sys.executable, str(ROOT / "examples" / "silero_vad.py"), str(model)], ROOT)
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -415,7 +415,7 @@ class CheckerTest(unittest.TestCase):
             document.write_text(text)
             DocumentTest().check_document(document)
 
-    def test_what_must_not_pass(self) -> None:
+    def test_what_must_not_pass(self):
         for text in (
             "```python\nraise ValueError\n```\n",
             "```sh\nfalse\n```\n",

@@ -26,7 +26,7 @@ class TestInstalled(unittest.TestCase):
     """The environment that these tests run in."""
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         owners = set(importlib.metadata.packages_distributions()["onnxruntime"])
         if len(owners) != 1:
             raise AssertionError(f"One distribution should hold onnxruntime, not {sorted(owners)}.")

@@ -27,7 +27,7 @@ ABSOLUTE = '<ir_version: 8, opset_import: ["": 17]> g (float[2] X) => (float[2] 
 
 class InterruptibleRunTest(unittest.TestCase):
     @unittest.skipIf(sys.platform == "win32", "Windows cannot send Ctrl-C to one process")
-    def test_an_interrupt_ends_an_endless_run(self) -> None:
+    def test_an_interrupt_ends_an_endless_run(self):
         command = [sys.executable, str(ROOT / "examples" / "interruptible_run.py")]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             try:
@@ -40,7 +40,7 @@ class InterruptibleRunTest(unittest.TestCase):
         self.assertRegex(printed, r"^ended after \d+\.\d s\n$")
         self.assertEqual(child.returncode, 0)
 
-    def test_outputs_settings_and_errors(self) -> None:
+    def test_outputs_settings_and_errors(self):
         rep = onnxruntime.backend.prepare(parser.parse_model(ABSOLUTE), provider_options={})
         value = np.array([-1, 2], np.float32)
         (y,) = interruptible_run.run(rep, [value], timeout=60)

@@ -76,7 +76,7 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 @unittest.skipUnless(shutil.which("git") and (ROOT / ".git").exists(), "needs git and a checkout")
 class NamesInProseTest(unittest.TestCase):
-    def test_every_name_exists(self) -> None:
+    def test_every_name_exists(self):
         found = [
             f"{path.relative_to(ROOT)}:{line}: {name}"
             for path in tracked()

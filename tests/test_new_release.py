@@ -40,7 +40,7 @@ RELEASES = {
 
 
 class ToolTest(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.folder = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.folder)
 
@@ -51,7 +51,7 @@ class ToolTest(unittest.TestCase):
         return path
 
     @unittest.skipUnless(shutil.which("git"), "needs git")
-    def test_the_copy_has_the_files_of_the_tree_and_keeps_its_environments(self) -> None:
+    def test_the_copy_has_the_files_of_the_tree_and_keeps_its_environments(self):
         subprocess.run(["git", "init", "--quiet", self.folder / "tree"], check=True)
         for name in (".gitignore", "setup.py", "docs/new.md", "ignored.log"):
             self.write(f"tree/{name}", "*.log\n")
@@ -64,7 +64,7 @@ class ToolTest(unittest.TestCase):
             [".gitignore", ".nox/cpu/made", "build/bench.json", "docs/new.md", "setup.py"],
         )
 
-    def test_a_difference_names_both_releases(self) -> None:
+    def test_a_difference_names_both_releases(self):
         files = {"a.py": "one\n"}, {"a.py": "two\n", "b.py": "new\n"}
         lines = tool.difference(*files, ("x==1.31.1", "x==1.32.0"))
         for line in (
@@ -77,7 +77,7 @@ class ToolTest(unittest.TestCase):
             self.assertIn(line, lines)
         self.assertEqual(tool.difference(files[0], files[0], ("x", "y")), [])
 
-    def test_texts_about_releases(self) -> None:
+    def test_texts_about_releases(self):
         texts = {
             "up to 1.31": 1,
             "after 1.31.": 1,
@@ -92,7 +92,7 @@ class ToolTest(unittest.TestCase):
             [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]],
         )
 
-    def test_failed_tests_by_cause(self) -> None:
+    def test_failed_tests_by_cause(self):
         found = tool.by_cause(tool.failed_tests(self.write("tests.xml", REPORT)))
         self.assertEqual(
             {cause: lines for cause, lines in found.items() if lines},
@@ -102,7 +102,7 @@ class ToolTest(unittest.TestCase):
             },
         )
 
-    def test_the_defects_of_a_release(self) -> None:
+    def test_the_defects_of_a_release(self):
         rows = [f"| Text | {releases} | [{i}](../tools/{i}.py) | No |" for i, releases in enumerate(RELEASES)]
         shown = [f"tools/{i}.py" for i, shows in enumerate(RELEASES.values()) if shows]
         self.assertEqual(tool.listed_defects("\n".join(rows), "onnxruntime", "1.32.0"), shown)
@@ -112,7 +112,7 @@ class ToolTest(unittest.TestCase):
             self.assertTrue(programs, f"{base} {known}")
             self.assertEqual([name for name in programs if not (tool.ROOT / name).is_file()], [])
 
-    def test_the_page_and_the_exit_status(self) -> None:
+    def test_the_page_and_the_exit_status(self):
         lines = [str(i) for i in range(tool.LINES + 5)]
         diff = [f"--- {line}" for line in lines]
         for findings, status, parts in (

@@ -66,7 +66,7 @@ def stock_files() -> Path:
 
 @unittest.skipUnless(HAS_GIT, "needs git and a checkout")
 class FilesTest(unittest.TestCase):
-    def test_a_deleted_file_is_an_error_with_its_name(self) -> None:
+    def test_a_deleted_file_is_an_error_with_its_name(self):
         listed = f"{patch.BACKEND}/no.py\n{patch.BACKEND}/backend.py\n"
         with (
             mock.patch.object(patch, "git", return_value=listed),
@@ -74,7 +74,7 @@ class FilesTest(unittest.TestCase):
         ):
             patch.upstream_files()
 
-    def test_no_test_of_ort_is_replaced(self) -> None:
+    def test_no_test_of_ort_is_replaced(self):
         files = [*patch.upstream_files(), *first_step.tests()]
         names = {Path(file).name for file in files if patch.BACKEND not in str(file)}
         self.assertIn("onnxruntime_test_python_backend_configuration.py", names)
@@ -87,7 +87,7 @@ class FilesTest(unittest.TestCase):
 )
 class FirstStepTest(unittest.TestCase):
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         cls.stock = stock_files()
         cls.folder = Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
@@ -101,19 +101,19 @@ class FirstStepTest(unittest.TestCase):
             found.append(density_of(source))
         return Density(*map(sum, zip(*found, strict=True)))
 
-    def test_the_diff_applies(self) -> None:
+    def test_the_diff_applies(self):
         self.assertTrue(self.applies, "run: make first-step")
 
-    def test_the_backend_is_small(self) -> None:
+    def test_the_backend_is_small(self):
         self.assertLessEqual(self.density(patch.BACKEND).tokens, 4200)
 
-    def test_its_tests_are_small_and_easy_to_read(self) -> None:
+    def test_its_tests_are_small_and_easy_to_read(self):
         density = self.density(patch.TESTS)
         self.assertLessEqual(density.tokens, 5000)
         self.assertLessEqual(density.tokens_per_line, 7.5)
         self.assertLessEqual(density.compact_per_hundred, 3)
 
-    def test_a_saved_diff_derives_the_same_files(self) -> None:
+    def test_a_saved_diff_derives_the_same_files(self):
         with tempfile.TemporaryDirectory() as name:
             upstream, again = Path(name, "upstream"), Path(name, "again")
             upstream.mkdir()
@@ -133,7 +133,7 @@ class FirstStepTest(unittest.TestCase):
                 "save it",
             )
 
-    def test_a_tree_that_the_diff_does_not_fit(self) -> None:
+    def test_a_tree_that_the_diff_does_not_fit(self):
         with tempfile.TemporaryDirectory() as name:
             stock, folder = Path(name, "stock"), Path(name, "folder")
             shutil.copytree(self.stock, stock)
@@ -152,7 +152,7 @@ class PatchTest(unittest.TestCase):
     """The patches for a checkout with the stock backend and small build files."""
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         cls.stock = stock_files()
         cls.folder = Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
@@ -182,16 +182,16 @@ class PatchTest(unittest.TestCase):
         patch.check(tree, out)
         return tree
 
-    def test_two_patches(self) -> None:
+    def test_two_patches(self):
         names = sorted(path.name for path in (self.tree.parent / "out").iterdir())
         self.assertEqual([name[:5] for name in names], ["0001-", "backe"])
 
-    def test_five_files_of_ort_change(self) -> None:
+    def test_five_files_of_ort_change(self):
         for branch in ("first_step", "tree"):
             changed = patch.git(self.tree, "diff", "--name-only", "--diff-filter=M", "stock", branch).split()
             self.assertEqual(changed, [patch.CMAKE, *REPLACED, patch.SETUP], branch)
 
-    def test_the_build_contains_each_folder(self) -> None:
+    def test_the_build_contains_each_folder(self):
         for branch in ("first_step", "tree"):
             files = patch.git(self.tree, "ls-tree", "-r", "--name-only", branch, patch.BACKEND).split()
             folders = {Path(file).parent.relative_to("onnxruntime/python").parts for file in files}
@@ -207,7 +207,7 @@ class PatchTest(unittest.TestCase):
                 self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
                 self.assertNotIn("onnxruntime_backend_srcs", cmake)
 
-    def test_other_build_files_are_an_error(self) -> None:
+    def test_other_build_files_are_an_error(self):
         other = CMAKE.replace("python/backend", "python/other")
         no_package = SETUP.replace("backend", "other")
         for name, files in (

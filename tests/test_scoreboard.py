@@ -50,7 +50,7 @@ def test_both_cuda():
 
 
 class ScoreboardTest(unittest.TestCase):
-    def test_a_run_is_compared_with_the_stock_wheel_of_its_eps(self) -> None:
+    def test_a_run_is_compared_with_the_stock_wheel_of_its_eps(self):
         for status, passed, line in (
             (
                 0,
@@ -88,7 +88,7 @@ class ScoreboardTest(unittest.TestCase):
             self.assertEqual("FAILED" in out.getvalue(), status == 1)
 
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "needs pytest-xdist")
-    def test_a_checkout(self) -> None:
+    def test_a_checkout(self):
         absent = scoreboard.Run("here", {"plugins": ["no_such_package"]})
         config = {"provider_options": {"CPUExecutionProvider": {}}}
         runs = {

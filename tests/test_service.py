@@ -120,7 +120,7 @@ BAD_INPUTS = {
 
 class TestService(unittest.TestCase):
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         made = tempfile.TemporaryDirectory()
         cls.addClassCleanup(made.cleanup)
         cls.folder = made.name
@@ -128,7 +128,7 @@ class TestService(unittest.TestCase):
         path.write_bytes(two_nodes((2, 3)).SerializeToString())
         cls.service = service.Service(str(path))
 
-    def test_with_the_stock_backend_the_service_does_not_start(self) -> None:
+    def test_with_the_stock_backend_the_service_does_not_start(self):
         stock = os.environ.get("ORT_STOCK_PYTHON")
         become_stock = "" if stock else "import onnxruntime.backend as of_us; del of_us.NotPermittedError; "
         program = f"{become_stock}import runpy; runpy.run_path({service.__file__!r}, run_name='__main__')"
@@ -153,7 +153,7 @@ class TestService(unittest.TestCase):
                 json.dumps(answer)
                 self.assertEqual(status, expected, answer)
 
-    def test_bad_requests(self) -> None:
+    def test_bad_requests(self):
         self.assert_status(
             400,
             {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()} | BAD_BODIES,
@@ -161,7 +161,7 @@ class TestService(unittest.TestCase):
         self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
         self.assert_status(422, {name: request(bad) for name, bad in BAD_INPUTS.items()})
 
-    def test_values_and_sizes_that_an_operator_rejects(self) -> None:
+    def test_values_and_sizes_that_an_operator_rejects(self):
         resized, vector = {"free_dimension_overrides": {"N": 5}}, {"X": [1.0, 2.0, 3.0]}
         product = {"A": GOOD, "B": np.transpose(GOOD).tolist()}
         wrong = product | {"B": GOOD}
@@ -192,7 +192,7 @@ class TestService(unittest.TestCase):
                 self.assertIn(re.search(r"Y = (\w+)", graph)[1], log.getvalue())
                 self.assertEqual(made.answer(request(accepted))[0], 200)
 
-    def test_a_model_that_cannot_be_prepared_is_500(self) -> None:
+    def test_a_model_that_cannot_be_prepared_is_500(self):
         for kind in (Fail, InvalidArgument, RuntimeError):
             log = io.StringIO()
             failing = mock.patch.object(service.onnxruntime.backend, "prepare", side_effect=kind("a problem"))
@@ -200,12 +200,12 @@ class TestService(unittest.TestCase):
                 self.assertEqual(service.Service("").answer(request())[0], 500)
                 self.assertIn("a problem", log.getvalue())
 
-    def test_slow_runs_are_504(self) -> None:
+    def test_slow_runs_are_504(self):
         slow = service.Service("")
         slow._rep = lambda settings: mock.Mock(**{"run.side_effect": TimeoutError})
         self.assertEqual(slow.answer(request())[0], 504)
 
-    def test_without_memory_the_service_answers_503(self) -> None:
+    def test_without_memory_the_service_answers_503(self):
         filled = "(int64[1] S) => (float Y) { E = ConstantOfShape(S) Y = ReduceSum<keepdims = 0>(E) }"
         made = self.service_of(filled)
         on_cpu = {"provider_options": {}}
@@ -228,7 +228,7 @@ class TestService(unittest.TestCase):
                 sizes = {"free_dimension_overrides": {"N": 2**30}}
                 self.assertEqual(made.answer(request({"S": [10]}, sizes))[0], 503)
 
-    def test_the_audit_log_contains_each_refused_value(self) -> None:
+    def test_the_audit_log_contains_each_refused_value(self):
         key = "session.intra_op.allow_spinning"
         with self.assertLogs("service.audit") as log:
             self.service.answer(request(settings=session(**{key: "a\nb" * 1000})))
@@ -238,14 +238,14 @@ class TestService(unittest.TestCase):
         self.assertEqual(entry, {"keyword": "session_config", "provider": "", "key": key})
         self.assertTrue(value.startswith("'a\\nb") and len(value) == 80, value)
 
-    def test_a_busy_service_is_503(self) -> None:
+    def test_a_busy_service_is_503(self):
         busy = service.Service(self.service._model)
         for _ in range(service.MOST_RUNS):
             busy._runs.acquire()
         with mock.patch.object(service, "SECONDS", 0.01):
             self.assertEqual(busy.answer(request())[0], 503)
 
-    def test_values(self) -> None:
+    def test_values(self):
         special = {"X": array([[np.nan, np.inf, 1], [0, 0, -2]])}
         graph = """(float[2, 3] X) => (seq(map(int64, float)) Y) {
             Y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 8, 9]>(X)
@@ -260,7 +260,7 @@ class TestService(unittest.TestCase):
             json.dumps(answer, allow_nan=False)
             self.assertEqual((status, answer), (200, {"outputs": {"Y": expected}}))
 
-    def test_the_message_about_base64(self) -> None:
+    def test_the_message_about_base64(self):
         wrongs = {
             "not base64": "base64: expected",
             "too short": "24 bytes",
@@ -270,7 +270,7 @@ class TestService(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(wrong, self.service.answer(request(BAD_INPUTS[name]))[1]["error"])
 
-    def test_a_slow_model_delays_only_requests_with_its_settings(self) -> None:
+    def test_a_slow_model_delays_only_requests_with_its_settings(self):
         slow = {"session_options": {"intra_op_num_threads": 1}}
         made, started, go_on = (
             service.Service(self.service._model),
@@ -300,7 +300,7 @@ class TestService(unittest.TestCase):
         self.assertEqual(prepared.count(slow), 1)
         self.assertEqual(made._preparing, {})
 
-    def test_prepares_in_progress_are_limited(self) -> None:
+    def test_prepares_in_progress_are_limited(self):
         made, going, most = service.Service(self.service._model), [], []
         prepare = service.onnxruntime.backend.prepare
 
@@ -319,7 +319,7 @@ class TestService(unittest.TestCase):
             self.assertEqual({status for status, _ in pool.map(made.answer, bodies)}, {200})
         self.assertEqual(max(most), service.MOST_PREPARES)
 
-    def test_the_order_of_eps_is_a_part_of_the_settings(self) -> None:
+    def test_the_order_of_eps_is_a_part_of_the_settings(self):
         one, two = (
             {"provider_options": {"A": {}, "B": {}}},
             {"provider_options": {"B": {}, "A": {}}},
@@ -327,7 +327,7 @@ class TestService(unittest.TestCase):
         self.assertNotEqual(service.key(one), service.key(two))
         self.assertEqual(service.key(session(a=1, b=2)), service.key(session(b=2, a=1)))
 
-    def test_models_are_kept_and_limited(self) -> None:
+    def test_models_are_kept_and_limited(self):
         spinning = [self.service._rep(session(**{"session.intra_op.allow_spinning": off})) for off in (False, 0, "0")]
         self.assertIs(spinning[0], spinning[1])
         self.assertIs(spinning[0], spinning[2])
@@ -337,7 +337,7 @@ class TestService(unittest.TestCase):
             self.service._rep({**settings, "session_options": {"intra_op_num_threads": threads}})
         self.assertLessEqual(len(self.service._prepared), service.MOST_MODELS)
 
-    def test_over_http(self) -> None:
+    def test_over_http(self):
         handler = type(
             "Handler",
             (service.Handler,),

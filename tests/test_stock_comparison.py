@@ -139,7 +139,7 @@ def listed() -> list[str]:
 @unittest.skipIf(RELEASE < (1, 28), "the list describes the stock backend of ORT 1.28 and later")
 class ComparisonTest(unittest.TestCase):
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
-    def test_patterns(self) -> None:
+    def test_patterns(self):
         stock, here = (outcomes(python)[0] for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
         self.assertGreater(len(stock), 200)
@@ -159,7 +159,7 @@ class ComparisonTest(unittest.TestCase):
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
 
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
-    def test_random_sequences_of_calls(self) -> None:
+    def test_random_sequences_of_calls(self):
         stock, here = (outcomes(python)[1] for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
         for name in stock:
@@ -169,7 +169,7 @@ class ComparisonTest(unittest.TestCase):
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
 
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
-    def test_the_import_that_detects_the_stock_backend(self) -> None:
+    def test_the_import_that_detects_the_stock_backend(self):
         line = "from onnxruntime.backend import NotPermittedError"
         self.assertIn(f"\n{line}\n", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"))
         for executable, expected in ((STOCK, "ImportError"), (sys.executable, "")):
@@ -180,7 +180,7 @@ class ComparisonTest(unittest.TestCase):
                 done.stderr,
             )
 
-    def test_each_difference_is_in_the_document(self) -> None:
+    def test_each_difference_is_in_the_document(self):
         differences = listed()
         for beginning in {
             *DIFFERENCES.values(),

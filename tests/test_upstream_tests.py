@@ -51,19 +51,19 @@ class UpstreamTestsTest(unittest.TestCase):
             ):
                 return upstream_tests.main(), out.getvalue()
 
-    def test_tests_with_the_same_or_a_better_result(self) -> None:
+    def test_tests_with_the_same_or_a_better_result(self):
         status, out = self.run_on("pass", "self.fail()", "self.skipTest('')", f"self.assertTrue({_OURS})")
         self.assertEqual(status, 0, out)
         expected = "backend_test.py: stock 2 passed, 2 failed, 1 skipped; here 3 passed, 1 failed, 1 skipped\n"
         self.assertEqual(out, expected)
 
-    def test_tests_with_a_worse_result_are_listed(self) -> None:
+    def test_tests_with_a_worse_result_are_listed(self):
         status, out = self.run_on(f"self.assertFalse({_OURS})", f"{_OURS} and self.skipTest('')")
         self.assertEqual(status, 1)
         for number, here in enumerate(("failed", "skipped")):
             self.assertIn(f"__main__.Tests.test_{number}: stock passed, here {here}\n", out)
 
-    def test_a_file_without_results_is_an_error(self) -> None:
+    def test_a_file_without_results_is_an_error(self):
         with self.assertRaisesRegex(SystemExit, "ran no test of backend_test.py"):
             self.run_on(end="raise RuntimeError")
         no_tests = self.assertRaisesRegex(SystemExit, "has no tests of onnxruntime.backend")

@@ -29,7 +29,7 @@ CPU = "CPUExecutionProvider"
 
 
 class ZooTest(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def put(self, name: str, shape: tuple = ("N", 3)) -> Path:
@@ -48,7 +48,7 @@ class ZooTest(unittest.TestCase):
         ):
             return zoo.run_all(self.folder, ep), printed.getvalue()
 
-    def test_the_models(self) -> None:
+    def test_the_models(self):
         archived = self.put("b.onnx")
         with tarfile.open(self.folder / "a.txz", "w:xz") as archive:
             archive.add(archived, "b.onnx")
@@ -61,11 +61,11 @@ class ZooTest(unittest.TestCase):
         self.assertEqual(found, ["b.onnx", "model.onnx", "b.onnx"])
         self.assertFalse(path.exists())
 
-    def test_the_archive_of_this_repository(self) -> None:
+    def test_the_archive_of_this_repository(self):
         with tarfile.open(Path(zoo.__file__).with_suffix("") / "twenty_smallest.txz") as archive:
             self.assertEqual(sum(name.endswith(".onnx") for name in archive.getnames()), 20)
 
-    def test_what_fails(self) -> None:
+    def test_what_fails(self):
         self.put("model.onnx")
         right, wrong, refused = (
             {"distance": 1e-6},
@@ -93,7 +93,7 @@ class ZooTest(unittest.TestCase):
         (self.folder / "model.onnx").unlink()
         self.assertEqual(self.run_all(right, right)[0], 1)
 
-    def test_distances(self) -> None:
+    def test_distances(self):
         array = np.array([1, 4, np.nan], np.float32)
         for got, expected in (
             (array, 0.0),
@@ -105,14 +105,14 @@ class ZooTest(unittest.TestCase):
         self.assertAlmostEqual(zoo.distance(array[:2] + np.float32(1), array[:2]), 0.25, 3)
         self.assertEqual(zoo.distance(np.array([True]), np.array([False])), 1 / 1e-6)
 
-    def test_a_process(self) -> None:
+    def test_a_process(self):
         path = self.put("model.onnx")
         for bare in (False, True):
             self.assertEqual(zoo.in_child(path, CPU, bare), {"distance": 0.0})
         path.write_bytes(b"no model")
         self.assertRegex(zoo.in_child(path, CPU, False)["error"], "(?s)status 1: .*INVALID_PROTOBUF")
 
-    def test_a_run_that_changes_an_input(self) -> None:
+    def test_a_run_that_changes_an_input(self):
         path = str(self.put("model.onnx", (2, 3)))
 
         def run(feed: dict) -> list:

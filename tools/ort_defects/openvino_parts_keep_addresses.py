@@ -8,7 +8,7 @@ onnxruntime-openvino 1.24.1. The CPU EP has the other parts, and a shape is free
 input of a part as a buffer of its output (``OutputControlBlock`` in ``infer_request.h``). If the next run is smaller,
 and its values have other addresses, OpenVINO writes the input into this buffer, which then belongs to another value.
 
-In this backend: not prevented, see docs/execution-providers.md. The free dimensions can be fixed.
+In this backend: a run is computed twice if a shape may have changed, see docs/execution-providers.md.
 """
 
 import random

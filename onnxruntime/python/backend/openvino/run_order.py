@@ -11,6 +11,10 @@ that belong to the inner session (:mod:`.input_memory`). If the graph has severa
 of ORT's arena, with which outputs share it: they are copied, too. The first run of an inner session is computed twice,
 so that both buffers have memory. Otherwise, a smaller second run returns memory that was not written.
 
+If a part returns its input, OpenVINO keeps the address of the input, and writes into it in the next run. Without memory
+patterns, ORT gives each value of a run the same address as in the run before, unless a shape changed. So a run of
+several parts is computed twice if a shape may have changed: the second time, OpenVINO writes into the same values.
+
 **Failures.** After a run failed inside the EP, the inner session returns wrong values, and fails right runs. So the
 next run replaces it. A run in parallel to a failing run can terminate the process. So no runs are parallel.
 """
@@ -54,10 +58,12 @@ class RunOrder:
         origin: Origin | None,
         why: str,
         copies: bool = True,
+        always_twice: bool = False,
     ) -> None:
         """Initialize it with the origin of the inner session, and the reason why the runs have an order.
 
         :param copies: whether outputs are copied, because the inner session can have their memory.
+        :param always_twice: whether each run is computed twice, because data can change shapes.
         """
         self.why = why
         #: The inner session whose runs need no order.
@@ -65,11 +71,13 @@ class RunOrder:
         self.session = session
         self._origin = origin
         self.copies = copies
+        self._always_twice = always_twice
         self._lock = SessionLock(side_by_side=False)
         # Each is an attribute ``_providers``, of which each inner session has another.
         self._failed: object = None
         self._begun: object = None
-        self._computed_twice: object = None
+        #: The inner session of the last run, and the shapes of its inputs. ``None`` if the run failed.
+        self._last: tuple[object, dict | None] | None = None
         self._inputs = InputMemory()
 
     def run(
@@ -98,18 +106,24 @@ class RunOrder:
             self._inputs = InputMemory()
             self._begun = inner
         own = {name: self._inputs.copy(name, value) for name, value in feeds.items()}
+        shapes = None
+        if self.copies:
+            shapes = {name: tensors.shape(value) for name, value in own.items()}
+        last = self._last
+        self._last = None
+        is_like_last = last is not None and last[0] is inner and last[1] == shapes
 
         before = sys.exception()  # the caller can handle an error of another run
         try:
-            if self._computed_twice is not inner:
+            if self._always_twice or not is_like_last:
                 compute(own, options)
-                self._computed_twice = inner
             outputs = compute(own, options)
         except BaseException as error:
             self._failed = inner  # first: an interrupt can end the next step
             if not _is_of_ep(error, before):
                 self._failed = None
             raise
+        self._last = inner, shapes
         return list(map(tensors.owned, outputs)) if self.copies else outputs
 
 

@@ -30,6 +30,11 @@ from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, Created, config_entry
 from onnxruntime.backend.session.part import CreateSession, SessionPart
 
+_MOVES_MEMORY = (
+    "with memory patterns, ORT moves the values between the parts of this graph, and OpenVINO writes into their old "
+    "addresses. Leave the setting out, or specify CPUExecutionProvider"
+)
+
 
 class OpenVINOPart(SessionPart):
     """Creates a session whose inner session can be replaced, and gives it an order of its runs."""
@@ -40,6 +45,9 @@ class OpenVINOPart(SessionPart):
         """Create a session, without OpenVINO's EP if it has a known defect with the model and was not specified."""
         permit = construction.permit
         _record_assignment(construction)
+        has_patterns = values_of(permit.attributes).get("enable_mem_pattern")
+        if has_patterns is None:
+            construction.options.enable_mem_pattern = False
         if permit.kinds.get(OPENVINO) == "built-in":
             _keep_loaded()
         origin = Origin(construction.model, partial(create_session, construction))  # before ORT reads the files
@@ -56,8 +64,10 @@ class OpenVINOPart(SessionPart):
             outline = ModelProto()
         session = created.session
         origin.created = session._providers
-        order = _order_of_new(session, origin, fixed_shapes.why_serial(outline, session))
+        order = _order_of_new(session, origin, outline)
         if order.copies:
+            if has_patterns:
+                reject(Place("enable_mem_pattern"), _MOVES_MEMORY)
             if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
                 reject(Place("enable_cpu_mem_arena"), RELEASES_MEMORY)
             if SHRINKAGE in permit.run_config:
@@ -93,16 +103,27 @@ def _without_openvino(construction: Construction, problem: str) -> Construction:
     warning = f"{OPENVINO} is left out: {problem}"
     warn(warning)
     permit = construction.permit
+    if "enable_mem_pattern" not in permit.attributes:
+        construction.options.enable_mem_pattern = True
     providers = {ep: options for ep, options in permit.providers.items() if ep != OPENVINO}
     permit = replace(permit, providers=providers, warnings=(*permit.warnings, warning))
     return replace(construction, permit=permit)
 
 
-def _order_of_new(session: InferenceSession, origin: Origin, why: str) -> RunOrder:
+def _order_of_new(session: InferenceSession, origin: Origin, outline: ModelProto) -> RunOrder:
     # An output that is an input has its memory.
     inputs = {node.name for node in session.get_inputs()}
-    is_apart = fixed_shapes.is_whole(session) and inputs.isdisjoint(node.name for node in session.get_outputs())
-    order = RunOrder(weakref.ref(session), origin, why, copies=not is_apart)
+    is_whole = fixed_shapes.is_whole(session)
+    is_apart = is_whole and inputs.isdisjoint(node.name for node in session.get_outputs())
+    is_known = len(outline.graph.node) > 0 and fixed_shapes.are_fixed(outline)
+    why = fixed_shapes.why_serial(outline, session)
+    order = RunOrder(
+        weakref.ref(session),
+        origin,
+        why,
+        copies=not is_apart,
+        always_twice=not (is_whole or is_known),
+    )
     if not why:
         order.not_for = session._providers
     return order

@@ -97,7 +97,7 @@ VALUES = {
 
 
 class AttributesTest(unittest.TestCase):
-    def test_permitted_values(self) -> None:
+    def test_permitted_values(self):
         self.assertEqual({*VALUES}, {*SESSION_ATTRIBUTES, *RUN_ATTRIBUTES})
         for owner, table, find in (
             (SessionOptions, SESSION_ATTRIBUTES, session_attributes),
@@ -120,7 +120,7 @@ class AttributesTest(unittest.TestCase):
                 text,
             )
 
-    def test_all_attributes_are_set(self) -> None:
+    def test_all_attributes_are_set(self):
         last = {name: [*permitted][-1] for name, (permitted, _) in VALUES.items()}
         # The process has no global thread pools, and many threads cost time.
         last |= {
@@ -144,7 +144,7 @@ class AttributesTest(unittest.TestCase):
                 rep.run([X], **{name: value})
                 self.assertEqual(getattr(inner.run.call_args.args[2], name), value)
 
-    def test_refused_values(self) -> None:
+    def test_refused_values(self):
         rep = onnxruntime.backend.prepare(two_nodes())
         calls = (
             (

@@ -85,7 +85,7 @@ READ_BY = {
 class TestIdleThreads(unittest.TestCase):
     """Idle threads spin. If a session has more threads than the process has CPUs, they slow down other sessions."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.enterContext(mock.patch.object(threads, "CPUS", range(2)))
 
     def spinning(self, **keywords) -> tuple[list[str], list[str]]:
@@ -99,7 +99,7 @@ class TestIdleThreads(unittest.TestCase):
         values = [_or_none(entry, f"session.{pool}.allow_spinning") for pool in ("intra_op", "inter_op")]
         return values, list(rep.warnings)
 
-    def test_off_in_large_pools(self) -> None:
+    def test_off_in_large_pools(self):
         self.assertEqual(self.spinning(), ([None, None], []))
         self.assertEqual(self.spinning(intra_op_num_threads=2), ([None, None], []))
         parallel = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 3}
@@ -117,7 +117,7 @@ class TestIdleThreads(unittest.TestCase):
         off = {"session.intra_op.allow_spinning": 0}
         self.assertEqual(self.spinning(intra_op_num_threads=3, session_config=off), (["0", None], []))
 
-    def test_a_caller_cannot_switch_it_on(self) -> None:
+    def test_a_caller_cannot_switch_it_on(self):
         on = {"session.intra_op.allow_spinning": 1}
         self.assertEqual(self.spinning(intra_op_num_threads=2, session_config=on), (["1", None], []))
         with self.assertRaises(NotPermittedError) as refused:
@@ -130,7 +130,7 @@ class TestIdleThreads(unittest.TestCase):
             )
             self.assertEqual(len(given), 2)
 
-    def test_the_environment_can_set_the_threads(self) -> None:
+    def test_the_environment_can_set_the_threads(self):
         config = '{"session_options": {"intra_op_num_threads": 3}, "provider_options": {}, "permit": {}}'
         with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": config}):
             values, _ = self.spinning()

@@ -158,13 +158,13 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             self.assert_refused({_SHRINKAGE: value}, "invalid value", at=cuda, run=True)
 
-    def test_a_permit_cannot_change(self) -> None:
+    def test_a_permit_cannot_change(self):
         permitted = permit(session_config={"session.disable_prepacking": 1})
         for field in dataclasses.fields(permitted):
             with self.assertRaises(dataclasses.FrozenInstanceError):
                 setattr(permitted, field.name, {})
 
-    def test_a_session_without_an_arena(self) -> None:
+    def test_a_session_without_an_arena(self):
         cuda = NEWEST._replace(providers=("CUDAExecutionProvider",))
         gpu = {_SHRINKAGE: "gpu:0"}
         self.assertEqual(run_config(gpu, cuda, enable_cpu_mem_arena=False), gpu)
@@ -172,7 +172,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "it requires a memory arena"):
                 run_config({_SHRINKAGE: value}, cuda, enable_cpu_mem_arena=False)
 
-    def test_memory_of_captured_graphs(self) -> None:
+    def test_memory_of_captured_graphs(self):
         gpus = ("CUDAExecutionProvider", "CPUExecutionProvider")
         for ep, option in CAPTURE_SWITCHES.items():
             for text in ("1", "True", "0", "False"):

@@ -159,19 +159,19 @@ class OrderTest(unittest.TestCase):
             self.assertEqual((error.keyword, error.provider, error.key), expected.place)
         self.assertEqual([str(warning.message) for warning in given], [])
 
-    def test_each_problem_alone(self) -> None:
+    def test_each_problem_alone(self):
         for problem in CHECKS[:-1]:
             with self.subTest(problem.reason, place=problem.place):
                 self.assert_first(problem, problem)
         with self.assertWarnsRegex(RuntimeWarning, "'no_such'"):
             look_up_call(CHECKS[-1])
 
-    def test_two_problems(self) -> None:
+    def test_two_problems(self):
         for first, second in itertools.combinations(CHECKS, 2):
             with self.subTest(first.place, before=second.place):
                 self.assert_first(first, merged(first, second))
 
-    def test_one_setting(self) -> None:
+    def test_one_setting(self):
         """Its name, the release, its value, the settings that callers may set, then its conditions."""
         for name, value, narrowed, process, reason in (
             ("no.such", "x", SETTINGS_NARROWED, AT_RELEASE, "unknown "),
@@ -186,7 +186,7 @@ class OrderTest(unittest.TestCase):
                 call = Problem("", None, {"session_config": {name: value}}, narrowed=narrowed)
                 self.assert_first(expected, call, process)
 
-    def test_several_settings(self) -> None:
+    def test_several_settings(self):
         """All values, then all conditions."""
         for entries, name, reason in (
             ({NEEDS_GPU: 1, OFF: "x"}, OFF, "invalid value 'x'"),
@@ -198,7 +198,7 @@ class OrderTest(unittest.TestCase):
                 expected = Problem(reason, ("session_config", "", name))
                 self.assert_first(expected, Problem("", None, {"session_config": entries}))
 
-    def test_attributes(self) -> None:
+    def test_attributes(self):
         """All values, in session_options and then in keyword arguments, then all conditions."""
         expected = Problem("invalid value 1", ("logid", "", ""))
         with mock.patch.object(threads, "threads_start", lambda _: False):
@@ -215,7 +215,7 @@ class OrderTest(unittest.TestCase):
 
     @mock.patch.object(threads, "has_global_lock", lambda: True)
     @mock.patch.object(threads, "usable_cores", lambda: 1)
-    def test_options_of_an_ep(self) -> None:
+    def test_options_of_an_ep(self):
         """The values of its options, the next EP, the conditions of its options, the conditions of the EP."""
         of_gpu = {"num_of_threads": 2, "device_type": "GPU"}
         unknown = {UNKNOWN: {}}
@@ -234,7 +234,7 @@ class OrderTest(unittest.TestCase):
             expected = Problem("interpreter lock", ("provider_options", OPENVINO, ""))
             self.assert_first(expected, Problem("", None, {"provider_options": {OPENVINO: {}}}))
 
-    def test_conditions_of_several_keyword_arguments(self) -> None:
+    def test_conditions_of_several_keyword_arguments(self):
         """All names and values of a call, then the conditions of its EPs, attributes and entries."""
         options = {"provider_options": {CUDA: {"tunable_op_max_tuning_duration_ms": 1}}}
         attributes = {"session_options": {"intra_op_num_threads": 2}}

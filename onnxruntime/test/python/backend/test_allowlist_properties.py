@@ -378,7 +378,7 @@ def only_what_is_permitted_reaches_ort(example: tuple[str, str, dict]) -> None:
 
 
 class TestProperties(unittest.TestCase):
-    def test_only_what_is_permitted_reaches_ort(self) -> None:
+    def test_only_what_is_permitted_reaches_ort(self):
         COUNTS.clear()
         only_what_is_permitted_reaches_ort()
         print(f"\nproperty examples: {dict(COUNTS)}", file=sys.stderr)

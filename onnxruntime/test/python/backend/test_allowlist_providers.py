@@ -113,18 +113,18 @@ def texts(name: str, options: dict, kind: str = "built-in", at: Process = HERE) 
 class TableTest(unittest.TestCase):
     """What every entry must say."""
 
-    def test_permissions_say_what(self) -> None:
+    def test_permissions_say_what(self):
         for name, kind, option, rule in rules():
             with self.subTest(f"{name} {kind} {option}"):
                 self.assertRegex(rule.effect, r"\A[A-Z][^\n]{10,}\.\Z")
                 self.assertTrue(rule.default)
 
-    def test_no_dangerous_name_is_permitted_unseen(self) -> None:
+    def test_no_dangerous_name_is_permitted_unseen(self):
         suspicious = re.compile("path|lib|file|dump|dir|stream|alloc|cache|context|config|plugin|pointer")
         found = {option for *_, option, _ in rules() if suspicious.search(option.lower())}
         self.assertEqual(found, {*HARMLESS_NAMES.split()})
 
-    def test_graph_capture_where_runs_are_made_for_it(self) -> None:
+    def test_graph_capture_where_runs_are_made_for_it(self):
         permitted = {  # each option that captures graphs, with whether it can be on
             (name, kind, option): True in listed_values(rule.kind)
             for name, kind, option, rule in rules()
@@ -140,7 +140,7 @@ class TableTest(unittest.TestCase):
         }
         self.assertEqual(permitted, expected)
 
-    def test_options_that_are_always_sent(self) -> None:
+    def test_options_that_are_always_sent(self):
         """TensorRT-RTX would capture graphs that nobody can compare, and CANN would write files."""
         for name, kind, option in (
             (TENSORRT_RTX, "plugin", "enable_cuda_graph"),
@@ -151,7 +151,7 @@ class TableTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, f"{option}'.*with the value True"):
                 texts(name, {option: True}, kind)
 
-    def test_an_option_with_a_condition_is_refused_and_does_not_only_warn(self) -> None:
+    def test_an_option_with_a_condition_is_refused_and_does_not_only_warn(self):
         """Reports list settings without effect by keyword argument, and not by EP."""
         for name, kinds in PROVIDERS.items():
             for table in kinds.values():
@@ -159,7 +159,7 @@ class TableTest(unittest.TestCase):
                     for need in rule.needs:
                         self.assertFalse(need.only_warns, f"{option} of {name}")
 
-    def test_what_ort_does_not_report(self) -> None:
+    def test_what_ort_does_not_report(self):
         silent = {(name, kind) for name, kind, _, rule in rules() if kind == "plugin"}
         silent |= {(OPENVINO, "built-in"), (WEBGPU, "built-in")}
         for name, kind, option, rule in rules():
@@ -171,7 +171,7 @@ class TableTest(unittest.TestCase):
 
 
 class NamesTest(unittest.TestCase):
-    def test_ort_knows_every_ep_but_that_of_a_plugin(self) -> None:
+    def test_ort_knows_every_ep_but_that_of_a_plugin(self):
         names = {
             name for name in vars(provider_names).values() if isinstance(name, str) and "ExecutionProvider" in name
         }
@@ -184,7 +184,7 @@ class NamesTest(unittest.TestCase):
 class SpellingTest(unittest.TestCase):
     """Every value is sent in a spelling that its EP parses, and read back as the requested value."""
 
-    def test_values(self) -> None:
+    def test_values(self):
         for (name, option), (accepted, refused) in EXAMPLES.items():
             rule = next(kinds[option] for kinds in PROVIDERS[name].values() if option in kinds)
             kind = rule.kind
@@ -201,7 +201,7 @@ class SpellingTest(unittest.TestCase):
                 ):
                     kind.parse(value)
 
-    def test_switches(self) -> None:
+    def test_switches(self):
         for name, kind, option, rule in rules():
             if isinstance(rule.kind, Flag):
                 spelling = ("False", "True") if name == TENSORRT else ("0", "1")
@@ -211,7 +211,7 @@ class SpellingTest(unittest.TestCase):
                     f"{name} {kind} {option}",
                 )
 
-    def test_default_is_no_value_that_ep_would_refuse(self) -> None:
+    def test_default_is_no_value_that_ep_would_refuse(self):
         for name, kind, option, rule in rules():
             if type(rule.kind) is Choice and " " not in rule.default:
                 self.assertEqual(rule.kind.parse(rule.default), rule.default, f"{name} {kind} {option}")
@@ -220,7 +220,7 @@ class SpellingTest(unittest.TestCase):
 class LookUpTest(unittest.TestCase):
     """Options of a caller are converted to settings."""
 
-    def test_options_that_depend_on_each_other(self) -> None:
+    def test_options_that_depend_on_each_other(self):
         amd = {"migraphx_fp16_enable": 1}
         tuning, limit = (
             {"tunable_op_tuning_enable": 1},
@@ -332,7 +332,7 @@ class LookUpTest(unittest.TestCase):
                     texts(name, options, kind)
                 self.assertEqual((raised.exception.provider, raised.exception.key), (name, refused))
 
-    def test_openvino_plugin(self) -> None:
+    def test_openvino_plugin(self):
         options = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
         properties = {
             "INFERENCE_NUM_THREADS": "2",
@@ -345,7 +345,7 @@ class LookUpTest(unittest.TestCase):
             self.assertEqual(list(sent), ["load_config"])
             self.assertEqual(json.loads(sent["load_config"]), {section: properties})
 
-    def test_options_of_some_releases(self) -> None:
+    def test_options_of_some_releases(self):
         for option, permitted, refused, reason in (
             (
                 "enable_skip_layer_norm_strict_mode",

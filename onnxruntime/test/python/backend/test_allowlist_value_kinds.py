@@ -267,7 +267,7 @@ class TestValueKinds(unittest.TestCase):
 class TestThreadsOfTheProcess(unittest.TestCase):
     """The bound on threads and the trial start protect a worker from its caller."""
 
-    def test_cpus_of_a_system_without_affinity(self) -> None:
+    def test_cpus_of_a_system_without_affinity(self):
         with mock.patch.object(threads, "os") as system:
             del system.sched_getaffinity
             for count, usable in ((8, 8), (1, 1), (None, 1)):
@@ -275,7 +275,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
                 self.assertEqual(len(threads._cpus()), usable)
 
     @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "requires a system that pins threads")
-    def test_a_pinned_thread_counts_the_cpus_of_the_process(self) -> None:
+    def test_a_pinned_thread_counts_the_cpus_of_the_process(self):
         def pinned() -> tuple[int, int]:
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # of this thread, as OpenVINO does
             return len(threads.CPUS), threads.usable_cores()
@@ -284,7 +284,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         with ThreadPoolExecutor(1) as pool:
             self.assertEqual(pool.submit(pinned).result(), expected)
 
-    def test_threads_that_cannot_start_are_refused(self) -> None:
+    def test_threads_that_cannot_start_are_refused(self):
         # ORT would wait for them indefinitely.
         for error in (RuntimeError("can't start"), MemoryError()):
             failing = mock.patch.object(threads.threading.Thread, "start", side_effect=error)
@@ -296,7 +296,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
                 onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
             self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
 
-    def test_threads_of_both_pools_are_started_together(self) -> None:
+    def test_threads_of_both_pools_are_started_together(self):
         parallel, cores = {"execution_mode": "ORT_PARALLEL"}, os.cpu_count()
         for attributes, most in (
             ({"intra_op_num_threads": 3, "inter_op_num_threads": 4, **parallel}, 7),
@@ -312,7 +312,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
                 onnxruntime.backend.prepare(two_nodes(), **attributes)
             self.assertEqual(max(call.args[0] for call in starts.call_args_list), most)
 
-    def test_threads_that_started_end(self) -> None:
+    def test_threads_that_started_end(self):
         before = threading.active_count()
         self.assertTrue(threads.threads_start(8))
         self.assertEqual(threading.active_count(), before)
@@ -321,7 +321,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         sys.platform == "linux",
         "requires Linux, whose description of the CPUs the test reads",
     )
-    def test_hyper_threads_of_one_core_count_once(self) -> None:
+    def test_hyper_threads_of_one_core_count_once(self):
         def siblings(path: str, **_: object) -> object:
             cpu = int(pathlib.Path(path).parts[5].removeprefix("cpu"))
             return mock.mock_open(read_data=f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n")()

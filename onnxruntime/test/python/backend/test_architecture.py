@@ -187,10 +187,10 @@ def each_import() -> list[tuple[str, Import]]:
 
 
 class ArchitectureTest(unittest.TestCase):
-    def test_every_module_has_a_place(self) -> None:
+    def test_every_module_has_a_place(self):
         self.assertEqual({layer_of(module) for module in modules()}, {*LAYERS})
 
-    def test_imports_point_down(self) -> None:
+    def test_imports_point_down(self):
         upward = set()
         for module, one in each_import():
             imported = module_of(one.name)
@@ -198,7 +198,7 @@ class ArchitectureTest(unittest.TestCase):
                 upward.add((module, imported))
         self.assertEqual(upward, UPWARD)
 
-    def test_no_circle(self) -> None:
+    def test_no_circle(self):
         """Not even with the imports for type checkers."""
         graph = {}
         for module in modules():
@@ -210,14 +210,14 @@ class ArchitectureTest(unittest.TestCase):
         except graphlib.CycleError as circle:
             self.fail(" -> ".join(circle.args[1]))
 
-    def test_requirements(self) -> None:
+    def test_requirements(self):
         known = DISTRIBUTIONS | sys.stdlib_module_names
         self.assertEqual(
             [(module, one) for module, one in each_import() if one.name.partition(".")[0] not in known],
             [],
         )
 
-    def test_imports_in_functions(self) -> None:
+    def test_imports_in_functions(self):
         found = [(module, one) for module, one in each_import() if one.in_function]
         kinds = {one: {kind for kind in IN_FUNCTIONS if is_within(one.name, kind)} for _, one in found}
         self.assertEqual([(module, one) for module, one in found if not kinds[one]], [])
@@ -225,7 +225,7 @@ class ArchitectureTest(unittest.TestCase):
             self.assertRegex(one.line, r"  # \w.*  # noqa: PLC0415$", "the line gives no reason")
         self.assertEqual(set().union(*kinds.values()), IN_FUNCTIONS)
 
-    def test_who_imports_a_module(self) -> None:
+    def test_who_imports_a_module(self):
         """No import is missing in the list, and no module of the list is unused."""
         for name, places in IMPORTED_BY.items():
             with self.subTest(name):

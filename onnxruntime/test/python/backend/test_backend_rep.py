@@ -47,7 +47,7 @@ X = np.ones((2, 3), np.float32)
 
 
 class ClosingTest(unittest.TestCase):
-    def test_closing_lets_go_of_the_session(self) -> None:
+    def test_closing_lets_go_of_the_session(self):
         rep = prepare(two_nodes())
         gone = weakref.ref(rep.session)
         gc.disable()
@@ -57,7 +57,7 @@ class ClosingTest(unittest.TestCase):
         finally:
             gc.enable()
 
-    def test_a_closed_model_says_so(self) -> None:
+    def test_a_closed_model_says_so(self):
         with prepare(two_nodes(), provider_options={CPU: {}}) as rep:
             rep.run([X])
         for use in (
@@ -80,7 +80,7 @@ class ClosingTest(unittest.TestCase):
 
 
 class DescriptionTest(unittest.TestCase):
-    def test_repr(self) -> None:
+    def test_repr(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "some model\x1b.onnx")
             path.write_bytes(two_nodes().SerializeToString())
@@ -101,7 +101,7 @@ class DescriptionTest(unittest.TestCase):
         plain = repr(prepare(two_nodes()))
         self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test' on .*{CPU}>$")
 
-    def test_an_attribute_that_ort_changed_is_told(self) -> None:
+    def test_an_attribute_that_ort_changed_is_told(self):
         # As the EP of DirectML does, which has no memory patterns.
         changed = onnxruntime.SessionOptions()
         changed.enable_mem_pattern = False
@@ -116,7 +116,7 @@ class DescriptionTest(unittest.TestCase):
         self.assertEqual(rep.session_options, {"enable_mem_pattern": False})
         self.assertEqual(rep.unconfirmed, {"session_options": {"enable_mem_pattern": True}})
 
-    def test_a_copy_shares_the_session(self) -> None:
+    def test_a_copy_shares_the_session(self):
         rep = prepare(two_nodes(), session_config=PREPACKING, run_config=SHRINKING)
         rep.__class__ = type("OfTheApplication", (type(rep),), {})
         rep.note = "of the application"
@@ -133,7 +133,7 @@ class DescriptionTest(unittest.TestCase):
 class ConfigurationTest(unittest.TestCase):
     """``rep.configuration()`` is plain data, and ``prepare`` accepts it."""
 
-    def test_it_repeats_everything(self) -> None:
+    def test_it_repeats_everything(self):
         model = two_nodes()
         given = {
             "provider_options": {CPU: {}},
@@ -165,7 +165,7 @@ class ConfigurationTest(unittest.TestCase):
             part["x"] = 1  # the caller owns it
         self.assertEqual(rep.configuration(), json.loads(text))
 
-    def test_nothing_specified_is_nothing(self) -> None:
+    def test_nothing_specified_is_nothing(self):
         available = usable_providers()
         for source, given, providers in (
             (two_nodes(), {}, available),
@@ -186,7 +186,7 @@ class ConfigurationTest(unittest.TestCase):
         empty = prepare(two_nodes(), provider_options={}, session_config={})
         self.assertEqual(empty.configuration(), {"provider_options": {}})
 
-    def test_a_program_cannot_change_a_report(self) -> None:
+    def test_a_program_cannot_change_a_report(self):
         class Writing:
             def __eq__(self, other: object) -> bool:
                 other["x"] = other.pop("inner", "1")
@@ -218,7 +218,7 @@ class ConfigurationTest(unittest.TestCase):
                 self.assertEqual(repr(getattr(rep, name)), before)
         self.assertFalse(NOTHING)
 
-    def test_reports_are_plain_data(self) -> None:
+    def test_reports_are_plain_data(self):
         attributes = {
             "graph_optimization_level": "ORT_ENABLE_BASIC",
             "intra_op_num_threads": 1,
@@ -235,7 +235,7 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(reports)), reports)
         self.assertEqual(reports["session_options"], attributes)
 
-    def test_each_model_has_one_record(self) -> None:
+    def test_each_model_has_one_record(self):
         with self.assertLogs("onnxruntime.backend", "INFO") as logged:
             rep = prepare(
                 two_nodes(),
@@ -252,7 +252,7 @@ class ConfigurationTest(unittest.TestCase):
         with self.assertNoLogs("onnxruntime.backend", "WARNING"):
             prepare(two_nodes())
 
-    def test_where_the_nodes_are(self) -> None:
+    def test_where_the_nodes_are(self):
         rep = prepare(two_nodes(), provider_options={CPU: {}})
         self.assertEqual(f"{rep.node_assignment}", f"2 of 2 nodes on {CPU}")
         for counts, sentence in (
@@ -269,7 +269,7 @@ class ConfigurationTest(unittest.TestCase):
 class ModelPackageTest(unittest.TestCase):
     """A session that ORT creates from a model package, with a path and bytes that are ``None``."""
 
-    def test_it_is_prepared_run_and_closed(self) -> None:
+    def test_it_is_prepared_run_and_closed(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         variant = {"ep": CPU, "executor_info": {"ort": {"model_file": "model.onnx"}}}
@@ -295,11 +295,11 @@ class ModelPackageTest(unittest.TestCase):
 class WithoutEffectTest(unittest.TestCase):
     """An entry without effect is listed in ``unconfirmed``, wherever it was passed."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.enterContext(warnings.catch_warnings())
         warnings.simplefilter("ignore")
 
-    def test_all_calls_that_prepare(self) -> None:
+    def test_all_calls_that_prepare(self):
         for call in (
             lambda: prepare(two_nodes(), run_config=IDLE),
             lambda: prepare(two_nodes()).with_run_config(IDLE),
@@ -312,7 +312,7 @@ class WithoutEffectTest(unittest.TestCase):
             self.assertIn("unconfirmed={'run_config': {'gpu_graph_id': '5'}}", repr(rep))
             self.assertEqual(len(rep.warnings), 1)
 
-    def test_it_is_added_to_those_before(self) -> None:
+    def test_it_is_added_to_those_before(self):
         rep = prepare(two_nodes(), inter_op_num_threads=2)
         other = rep.with_run_config(IDLE).with_run_config({"gpu_graph_id": 6})
         threads = {"inter_op_num_threads": 2}
@@ -340,7 +340,7 @@ class Tracer:
 
 
 class ReplacedSessionTest(unittest.TestCase):
-    def test_a_session_that_replaces_the_one_of_the_model(self) -> None:
+    def test_a_session_that_replaces_the_one_of_the_model(self):
         rep = prepare(two_nodes())
         rep.run([X])
         rep._session = Tracer(rep.session)
@@ -349,7 +349,7 @@ class ReplacedSessionTest(unittest.TestCase):
 
 
 class CloseBesideARunTest(unittest.TestCase):
-    def test_a_run_that_has_begun_ends(self) -> None:
+    def test_a_run_that_has_begun_ends(self):
         """Another thread closes the model while the run converts its inputs."""
         for keywords in (
             {},
@@ -372,7 +372,7 @@ class CloseBesideARunTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 rep.run([X])
 
-    def test_closed_while_another_thread_prepares_its_first_run(self) -> None:
+    def test_closed_while_another_thread_prepares_its_first_run(self):
         rep = prepare(two_nodes())
         session, plan_runs = weakref.ref(rep.session), Plan.__init__
 

@@ -46,7 +46,7 @@ class Wrapper:
 class ModelsTest(unittest.TestCase):
     """Models that cannot be prepared."""
 
-    def test_a_path_that_ort_would_cut_or_ignore(self) -> None:
+    def test_a_path_that_ort_would_cut_or_ignore(self):
         class Lying(str):
             __slots__ = ()
 
@@ -64,7 +64,7 @@ class ModelsTest(unittest.TestCase):
                 prepare(bad)
             self.assertNotIsInstance(raised.exception, NotPermittedError)
 
-    def test_a_model_that_is_too_large_to_serialize(self) -> None:
+    def test_a_model_that_is_too_large_to_serialize(self):
         class EncodeError(Exception):
             """As protobuf raises it above 2 GB."""
 
@@ -87,7 +87,7 @@ class ModelsTest(unittest.TestCase):
                 )
                 self.assertIs(raised.exception.__context__ or raised.exception, error)
 
-    def test_models_that_ort_or_the_checker_refuses(self) -> None:
+    def test_models_that_ort_or_the_checker_refuses(self):
         unnamed = two_nodes()
         unnamed.graph.name = ""
         for model, message in (
@@ -105,17 +105,17 @@ class ModelsTest(unittest.TestCase):
 
 
 class ApiTest(unittest.TestCase):
-    def test_backend_class(self) -> None:
+    def test_backend_class(self):
         self.assertTrue(issubclass(OnnxRuntimeBackend, Backend) and issubclass(OnnxRuntimeBackendRep, BackendRep))
         for name in ("prepare", "supports_device", "is_compatible"):
             self.assertEqual(getattr(onnxruntime.backend, name), getattr(OnnxRuntimeBackend, name))
         self.assertEqual(onnxruntime.backend.run, OnnxRuntimeBackend.run_model)
 
-    def test_run_node(self) -> None:
+    def test_run_node(self):
         with self.assertRaises(NotImplementedError):
             OnnxRuntimeBackend.run_node(two_nodes().graph.node[0], [X])
 
-    def test_devices(self) -> None:
+    def test_devices(self):
         self.assertTrue(onnxruntime.backend.supports_device(DEVICE))
         # The stock backend takes "" for a part of a name with a hyphen, such as CPU-OPENVINO_CPU.
         self.assertEqual(onnxruntime.backend.supports_device(""), "-" in DEVICE)
@@ -126,7 +126,7 @@ class ApiTest(unittest.TestCase):
         ):
             self.assertEqual(onnxruntime.backend.is_compatible(two_nodes(), *device), expected)
 
-    def test_only_a_session_of_the_caller_falls_back(self) -> None:
+    def test_only_a_session_of_the_caller_falls_back(self):
         # Without OpenVINO, whose session is replaced after a failed run.
         with mock.patch.object(backend, "get_available_providers", return_value=[CPU]):
             rep, own = prepare(two_nodes()), prepare(open_session())
@@ -141,7 +141,7 @@ class ApiTest(unittest.TestCase):
         self.assertIsNot(own.session._sess, inner)
         check(own.run([X]))
 
-    def test_a_device_for_an_existing_session_on_the_cpu_causes_a_warning(self) -> None:
+    def test_a_device_for_an_existing_session_on_the_cpu_causes_a_warning(self):
         session = open_session()
         for opened in (session, prepare(session)):
             for device, expected in (("CUDA", 1), ("TPU", 1), ("CPU", 0), (None, 0)):
@@ -153,7 +153,7 @@ class ApiTest(unittest.TestCase):
                     self.assertIs(prepare(wrapped, device), wrapped)
                     self.assertEqual(len(given), expected)
 
-    def test_a_patched_run_is_seen(self) -> None:
+    def test_a_patched_run_is_seen(self):
         rep = prepare(two_nodes())
         for target in (onnxruntime.InferenceSession, rep._session):
             with mock.patch.object(target, "run", return_value=["patched"]) as patched:
@@ -163,7 +163,7 @@ class ApiTest(unittest.TestCase):
                 self.assertEqual(rep.run([X]), [2])
         check(rep.run([X]))
 
-    def test_other_providers_for_the_session(self) -> None:
+    def test_other_providers_for_the_session(self):
         rep = prepare(two_nodes())
         rep.run([X])
         with warnings.catch_warnings():
@@ -175,7 +175,7 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(ran.call_args.args[2].logid, "later")
         check(rep.run([X]))
 
-    def test_a_session_of_a_subclass_runs_once(self) -> None:
+    def test_a_session_of_a_subclass_runs_once(self):
         """Only ORT's own ``run`` may repeat a run on other EPs."""
 
         class Counting(onnxruntime.InferenceSession):
@@ -199,7 +199,7 @@ class ApiTest(unittest.TestCase):
 class SubclassTest(unittest.TestCase):
     """Where a program steps in."""
 
-    def test_prepare_sees_every_form_of_a_model(self) -> None:
+    def test_prepare_sees_every_form_of_a_model(self):
         seen = []
 
         class Hooked(OnnxRuntimeBackend):
@@ -230,7 +230,7 @@ class SubclassTest(unittest.TestCase):
         # The session does not keep the applied configuration.
         self.assertEqual(dict(prepare(rep.session).run_config), {})
 
-    def test_what_prepare_passes_to_itself_does_not_remain(self) -> None:
+    def test_what_prepare_passes_to_itself_does_not_remain(self):
         """In a table of the backend, also if prepare of a subclass does not pass the session on, or raises an error."""
 
         class Mine(OnnxRuntimeBackend):
@@ -253,7 +253,7 @@ class SubclassTest(unittest.TestCase):
             Mine.prepare(two_nodes())
         self.assertEqual(backend._handed_over, {})
 
-    def test_prepare_of_the_old_signature(self) -> None:
+    def test_prepare_of_the_old_signature(self):
         class Mine(OnnxRuntimeBackend):
             @classmethod
             def prepare(cls, model, device=None, intra_op_num_threads=1):
@@ -261,7 +261,7 @@ class SubclassTest(unittest.TestCase):
 
         check(Mine.run_model(two_nodes(), [X]))
 
-    def test_a_run_of_its_own_gets_every_keyword(self) -> None:
+    def test_a_run_of_its_own_gets_every_keyword(self):
         class Mine(OnnxRuntimeBackend):
             @classmethod
             def prepare(cls, model, device=None, **kwargs):
@@ -269,7 +269,7 @@ class SubclassTest(unittest.TestCase):
 
         self.assertEqual(Mine.run_model(None, 1, mine=2, logid="a"), [1, {"mine": 2, "logid": "a"}])
 
-    def test_own_answers(self) -> None:
+    def test_own_answers(self):
         class Mine(OnnxRuntimeBackend):
             @classmethod
             def supports_device(cls, device):
@@ -280,7 +280,7 @@ class SubclassTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "not supported"):
             Mine.prepare(two_nodes(), "CPU")
 
-    def test_a_rep_that_sets_its_session_itself(self) -> None:
+    def test_a_rep_that_sets_its_session_itself(self):
         class Own(OnnxRuntimeBackendRep):
             def __init__(self, model) -> None:
                 self._session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[CPU])
@@ -296,7 +296,7 @@ class SubclassTest(unittest.TestCase):
         run_config = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
         self.assertEqual(dict(Own(two_nodes()).with_run_config(run_config).run_config), run_config)
 
-    def test_a_subclass_that_adds_settings(self) -> None:
+    def test_a_subclass_that_adds_settings(self):
         class Mine(OnnxRuntimeBackend):
             @classmethod
             def prepare(cls, model, device=None, **keywords):
@@ -330,7 +330,7 @@ class SubclassTest(unittest.TestCase):
                 Mine.prepare(source)
             self.assertEqual(refused.exception.keyword, "session_options")
 
-    def test_a_subclass_that_changes_attributes(self) -> None:
+    def test_a_subclass_that_changes_attributes(self):
         class Mine(OnnxRuntimeBackend):
             @classmethod
             def prepare(cls, model, device=None, **keywords):
@@ -355,14 +355,14 @@ class SubclassTest(unittest.TestCase):
                 Mine.prepare(MODEL, intra_op_num_threads=2)
             self.assertEqual(refused.exception.keyword, "session_options")
 
-    def test_an_object_with_three_methods(self) -> None:
+    def test_an_object_with_three_methods(self):
         wrapped, output = OnnxRuntimeBackendRep(Wrapper()).run([X])
         self.assertEqual(wrapped, "wrapped")
         np.testing.assert_array_equal(output, abs(X))
         with self.assertRaises(RuntimeError):  # as in stock, also for a number that ORT rejects as an array
             OnnxRuntimeBackendRep(Wrapper()).run([3.0])
 
-    def test_an_object_without_get_outputs(self) -> None:
+    def test_an_object_without_get_outputs(self):
         without = Wrapper()
         del without.get_outputs
         self.assertEqual(OnnxRuntimeBackendRep(without).run([X])[0], "wrapped")
@@ -371,7 +371,7 @@ class SubclassTest(unittest.TestCase):
         by_name.run = lambda names, feeds, options: {"Z": 0, "Y": 1}
         self.assertEqual(OnnxRuntimeBackendRep(by_name).run([X]), [1])
 
-    def test_import_of_all_public_names(self) -> None:
+    def test_import_of_all_public_names(self):
         exec("from onnxruntime.backend import *", names := {})
         self.assertLessEqual({"prepare", "run", "supports_device", "is_compatible"}, names.keys())
 

@@ -69,7 +69,7 @@ class AdviceTest(unittest.TestCase):
         self.assertEqual(len(self.permits), len(results))
         return str(found)
 
-    def test_free_dimensions(self) -> None:
+    def test_free_dimensions(self):
         on_cpu = "Add " * 7 + "Mul Sub Sub Neg Abs Exp Log"
         for ep in CAPTURE_SWITCHES:
             ordinary = session(["batch", 3], ["batch", "N"], [None], on_cpu=on_cpu)
@@ -87,7 +87,7 @@ class AdviceTest(unittest.TestCase):
                 [{"M": 4}, {"M": 4, "batch": 1, "N": 1}],
             )
 
-    def test_fixed_sizes_that_do_not_help(self) -> None:
+    def test_fixed_sizes_that_do_not_help(self):
         same = r"\. The same applies with free_dimension_overrides=\{'N': 1\}" + WITHOUT
         message = self.explain(REFUSAL, session(["N"], on_cpu="Shape"), refused())
         self.assertRegex(message, f"node 'n' is not known{same}")
@@ -98,7 +98,7 @@ class AdviceTest(unittest.TestCase):
         message = self.explain(REFUSAL, session(["N"], on_cpu="Shape"), OTHER)
         self.assertRegex(message, r"\(Shape 1\)\. Fix the sizes .*\{'N': 1\}\. Otherwise, prepare")
 
-    def test_no_named_dimensions(self) -> None:
+    def test_no_named_dimensions(self):
         self.assertRegex(self.explain(REFUSAL, session([2, 3], on_cpu="Det")), r"\(Det 1\)" + WITHOUT)
         self.assertRegex(
             self.explain(REFUSAL, session([2, None])),
@@ -108,14 +108,14 @@ class AdviceTest(unittest.TestCase):
         self.assertRegex(self.explain(refused(), session([2]), ep=CUDA), "'n' is not known" + WITHOUT)
         self.assertRegex(self.explain(REFUSAL, MemoryError()), "not all nodes are on the EP" + WITHOUT)
 
-    def test_the_message_is_bounded(self) -> None:
+    def test_the_message_is_bounded(self):
         names = [f"{i}" * 1000 for i in range(9)]
         operators = " ".join(name + "\x1b\u00fc" for name in names)
         message = self.explain(REFUSAL, session(names, on_cpu=operators), session())
         self.assertLess(len(message), 1500)
         self.assertTrue(message.isascii() and message.isprintable())
 
-    def test_other_errors(self) -> None:
+    def test_other_errors(self):
         opened = mock.Mock()
         for error in (OTHER, NotPermittedError("", provider=CUDA, key="device_id")):
             advice.explain(error, permit(), opened)

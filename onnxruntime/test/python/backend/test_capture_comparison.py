@@ -23,7 +23,7 @@ class AgreeTest(unittest.TestCase):
         arrays = [[np.array(one, np.float32)] for one in (got, want, *again)]
         return comparison.differing(arrays[0], arrays[1], (lambda: arrays[2]) if again else None)
 
-    def test_bit_for_bit_where_ordinary_runs_are(self) -> None:
+    def test_bit_for_bit_where_ordinary_runs_are(self):
         near = np.nextafter(np.float32(1), np.float32(2))
         nan = np.nan
         self.assertEqual(self.differing([1, nan], [1, nan], [2, 2]), [])
@@ -36,7 +36,7 @@ class AgreeTest(unittest.TestCase):
         self.assertEqual(self.differing([1, near], [1, 1]), [])
         self.assertEqual(self.differing([1, 1.1], [1, 1]), [0])
 
-    def test_other_data(self) -> None:
+    def test_other_data(self):
         feeds = {
             "f": np.arange(12, dtype=np.float32).reshape(3, 4),
             "h": np.ones((3,), np.float16),
@@ -60,7 +60,7 @@ class AgreeTest(unittest.TestCase):
         np.testing.assert_array_equal(made[5:], mixed[5:])
         np.testing.assert_array_equal(comparison.other_data({"m": mixed})["m"], made)
 
-    def test_agree(self) -> None:
+    def test_agree(self):
         nan, inf, masked = np.nan, np.inf, np.finfo(np.float32).min
         for dtype, got, want, agrees in (
             (np.float32, [nan, inf, -inf, 0.0], [nan, inf, -inf, -0.0], True),

@@ -53,12 +53,12 @@ class WrittenTest(unittest.TestCase):
         self.assertFalse(path.parent.exists())
         return session, graph
 
-    def test_flags_and_other_tensors_of_a_few_bytes_stay_in_the_graph(self) -> None:
+    def test_flags_and_other_tensors_of_a_few_bytes_stay_in_the_graph(self):
         _, graph = self.open(product())
         for tensor in graph.graph.initializer:
             self.assertLessEqual(len(tensor.raw_data) + 4 * len(tensor.float_data), 16)
 
-    def test_weights_are_not_kept_and_not_changed(self) -> None:
+    def test_weights_are_not_kept_and_not_changed(self):
         weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
         made = model(
             [helper.make_node("MatMul", ["X", "W"], ["Y"])],
@@ -72,7 +72,7 @@ class WrittenTest(unittest.TestCase):
         x = np.random.default_rng(1).standard_normal((2, 512)).astype(np.float32)
         np.testing.assert_allclose(session.run(None, {"X": x})[0], x @ weights, rtol=1e-3, atol=1e-3)
 
-    def test_no_temporary_folder(self) -> None:
+    def test_no_temporary_folder(self):
         missing = mock.patch(
             "tempfile.mkdtemp",
             side_effect=FileNotFoundError("no usable temporary directory"),
@@ -83,7 +83,7 @@ class WrittenTest(unittest.TestCase):
         ):
             self.open(two_nodes())
 
-    def test_a_folder_that_cannot_be_removed(self) -> None:
+    def test_a_folder_that_cannot_be_removed(self):
         """On Windows, a program such as a virus scanner may read the graph."""
         options = SessionOptions()
         with (
@@ -94,7 +94,7 @@ class WrittenTest(unittest.TestCase):
         self.addCleanup(path.parent.rmdir)
         self.assertEqual([*path.parent.iterdir()], [])
 
-    def test_nothing_is_left_after_an_error(self) -> None:
+    def test_nothing_is_left_after_an_error(self):
         options, paths = SessionOptions(), []
         with self.assertRaises(Exception), eligibility.written(options) as path:  # noqa: B017 # ORT's own Fail
             paths.append(path)
@@ -106,7 +106,7 @@ class WrittenTest(unittest.TestCase):
 class CheckTest(unittest.TestCase):
     """The check of a session with a stubbed EP and releases."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         ort, plugin = max(RELEASES)
         cpu = mock.Mock(ep_name=CPU, ep_metadata={"version": ort})
         self.device = mock.Mock(ep_name=WEBGPU, ep_metadata={"version": plugin, "library_path": "plugin.so"})
@@ -131,7 +131,7 @@ class CheckTest(unittest.TestCase):
             InferenceSession(source, options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS)
             self.assertRegex(eligibility.check(session, ep, path), problem or "^$")
 
-    def test_releases(self) -> None:
+    def test_releases(self):
         for version in ("0.4.1", "", None):
             self.device.ep_metadata["version"] = version
             self.check(f"version {version} of the EP on ORT", two_nodes())
@@ -146,7 +146,7 @@ class CheckTest(unittest.TestCase):
         onnxruntime.get_ep_devices = list
         self.check(f"version {onnxruntime.__version__} of the EP", two_nodes())
 
-    def test_a_release_of_ort(self) -> None:
+    def test_a_release_of_ort(self):
         for version in ("1.30.0", "1.31.2", "1.32.1", "1.33.0"):
             with mock.patch.object(onnxruntime, "__version__", version):
                 known = " on ORT .*, ".join(plugin for _, plugin in sorted(RELEASES))
@@ -155,7 +155,7 @@ class CheckTest(unittest.TestCase):
                     two_nodes(),
                 )
 
-    def test_graphs(self) -> None:
+    def test_graphs(self):
         reads = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
         self.check("", two_nodes())
         self.check("Selu", between("Selu"))
@@ -165,7 +165,7 @@ class CheckTest(unittest.TestCase):
             self.check("", reads, "U", ep)
             self.check("RandomNormalLike", between("RandomNormalLike"), ep=ep)
 
-    def test_flags_are_read_from_the_final_graph(self) -> None:
+    def test_flags_are_read_from_the_final_graph(self):
         for flag, problem in ((True, "Dropout"), (False, "")):
             constants = {"M": np.array(flag), "R": np.array(0.5, np.float32)}
             # ORT eliminates a Dropout whose output is not an output of the graph.
@@ -175,11 +175,11 @@ class CheckTest(unittest.TestCase):
                 ep=CUDA,
             )
 
-    def test_too_large_a_graph(self) -> None:
+    def test_too_large_a_graph(self):
         with mock.patch.object(eligibility, "_MOST_BYTES", 10):
             self.check("too many to check", two_nodes())
 
-    def test_not_a_graph(self) -> None:
+    def test_not_a_graph(self):
         reason = eligibility.check(mock.Mock(), WEBGPU, Path("no", "such", "file"))
         self.assertIn("cannot be read", reason)
         self.assertNotIn("such", reason)  # a caller may see it
@@ -190,7 +190,7 @@ class CheckTest(unittest.TestCase):
                 with mock.patch.object(eligibility, "_MOST_BYTES", most):
                     self.assertRegex(eligibility.check(mock.Mock(), WEBGPU, path), "cannot be read")
 
-    def test_the_model_of_a_callers_session(self) -> None:
+    def test_the_model_of_a_callers_session(self):
         source = between("RandomNormalLike").SerializeToString()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx")
@@ -200,7 +200,7 @@ class CheckTest(unittest.TestCase):
                 self.assertIn("random numbers", eligibility.problem(session, [CUDA], False))
                 self.assertEqual(eligibility.problem(session, [CUDA], True), "")
 
-    def test_shared_device_memory(self) -> None:
+    def test_shared_device_memory(self):
         options = SessionOptions()
         options.add_session_config_entry("session.use_env_allocators", "1")
         session = InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
@@ -209,7 +209,7 @@ class CheckTest(unittest.TestCase):
             eligibility.problem(session, [CUDA], True),
         )
 
-    def test_a_session_of_an_unreadable_model(self) -> None:
+    def test_a_session_of_an_unreadable_model(self):
         session = InferenceSession(between("Tanh").SerializeToString(), providers=[CPU])
         for content, path in (
             (b"\xff\xff\xff", None),
@@ -252,7 +252,7 @@ class OpenTest(unittest.TestCase):
         self.assertTrue(all(exists for _, exists in looked))
         return [ep for ep, _ in looked]
 
-    def test_those_that_capture(self) -> None:
+    def test_those_that_capture(self):
         for granted, looked in (
             ({WEBGPU: {"enableGraphCapture": True}}, [WEBGPU]),
             ({CPU: {}, CUDA: {"enable_cuda_graph": True}}, [CUDA]),
@@ -263,7 +263,7 @@ class OpenTest(unittest.TestCase):
         ):
             self.assertEqual(self.open(granted), looked)
 
-    def test_optimizers_that_were_disabled_stay_so(self) -> None:
+    def test_optimizers_that_were_disabled_stay_so(self):
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         for disabled, left in (
             ("", ["Gemm"]),
@@ -277,7 +277,7 @@ class OpenTest(unittest.TestCase):
                 opened_on_cpu(product(), grants, options)
             self.assertEqual([node.op_type for node in found[0].graph.node], left)
 
-    def test_ort_warns_of_nothing(self) -> None:
+    def test_ort_warns_of_nothing(self):
         # ORT warns of every graph that it writes after an optimizer for one kind of processor.
         program = (
             "import sys\nfrom unittest import mock\nfrom onnx import load_from_string\n"
@@ -293,7 +293,7 @@ class OpenTest(unittest.TestCase):
             done.check_returncode()
             self.assertEqual("Serializing optimized model" in done.stderr, not disabled, done.stderr)
 
-    def test_what_was_found_is_raised(self) -> None:
+    def test_what_was_found_is_raised(self):
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError) as raised:
             opened_on_cpu(two_nodes(), grants)

@@ -162,12 +162,12 @@ def _rules():
 class RuleTest(unittest.TestCase):
     """The conditions of WebGPU for a graph."""
 
-    def test_rules(self) -> None:
+    def test_rules(self):
         for made, problem in _rules():
             with self.subTest(problem, node=str(made.graph.node[1])):
                 self.assertRegex(eligibility._unknown(made), problem or "^$")
 
-    def test_the_name_of_a_node_is_shown_and_not_printed(self) -> None:
+    def test_the_name_of_a_node_is_shown_and_not_printed(self):
         made = between("Selu", name="\x1b[31m" + "n" * 500)
         made.graph.node[1].output.extend("abcd")
         problem = eligibility._unknown(made)
@@ -175,7 +175,7 @@ class RuleTest(unittest.TestCase):
         self.assertIn("which makes 'V', 'a', 'b', 'c')", problem)
         self.assertLess(len(problem), 300)
 
-    def test_the_table(self) -> None:
+    def test_the_table(self):
         for domain, _ in OPERATORS:
             self.assertIn(domain, ("", NHWC, MICROSOFT))
         for release in RELEASES:
@@ -243,12 +243,12 @@ def _repeatable():
 class RepeatableTest(unittest.TestCase):
     """Graphs that no EP may capture."""
 
-    def test_graphs(self) -> None:
+    def test_graphs(self):
         for made, problem in _repeatable():
             with self.subTest(problem, node=str(made.graph.node[1])):
                 self.assertRegex(eligibility._not_repeatable(made), problem or "^$")
 
-    def test_every_operator_with_a_seed(self) -> None:
+    def test_every_operator_with_a_seed(self):
         schemas = [(schema.domain, schema) for schema in get_all_operator_schema() if "seed" in schema.attributes]
         self.assertGreater(len(schemas), 8)
         for domain, schema in schemas:

@@ -34,7 +34,7 @@ TENSORRT = "TensorrtExecutionProvider"
 class OwnRunsTest(OnCuda):
     """Values and bindings of a caller."""
 
-    def test_inputs_on_the_device(self) -> None:
+    def test_inputs_on_the_device(self):
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
         for i in range(3):
             a, b = self.data(i, 3), self.data(i + 9, 3)
@@ -48,7 +48,7 @@ class OwnRunsTest(OnCuda):
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
             rep.run([wrong, b])
 
-    def test_a_binding_of_allocated_values(self) -> None:
+    def test_a_binding_of_allocated_values(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         rep.run([self.data(0, 2, 4)])
         options = rep.run_options({"gpu_graph_id": 7})
@@ -65,7 +65,7 @@ class OwnRunsTest(OnCuda):
             rep.run([self.data(50 + i, 2, 4)])
             self.check([target.numpy()], expected(x))
 
-    def test_own_runs_with_wrong_values_are_errors(self) -> None:
+    def test_own_runs_with_wrong_values_are_errors(self):
         expected, first = Expected(chain()), self.data(0, 2, 4)
         own = open_session(chain())
         for rep in (self.prepare(chain()), onnxruntime.backend.prepare(own)):
@@ -91,7 +91,7 @@ class OwnRunsTest(OnCuda):
         own.set_providers([CPU])
         self.check(own.run(["Y"], {"X": first}), expected(first))
 
-    def test_a_second_binding_of_a_graph_is_an_error(self) -> None:
+    def test_a_second_binding_of_a_graph_is_an_error(self):
         rep, x = self.prepare(chain()), self.data(0, 2, 4)
         for graph_id in ({}, {"gpu_graph_id": 7}):
             options = rep.run_options(graph_id)
@@ -109,7 +109,7 @@ class OwnRunsTest(OnCuda):
                         self.check([target.numpy()], Expected(chain())(x))
                 del binding
 
-    def test_a_run_with_the_id_of_an_own_binding_is_an_error(self) -> None:
+    def test_a_run_with_the_id_of_an_own_binding_is_an_error(self):
         rep, x = self.prepare(chain()), self.data(0, 2, 4)
         options = onnxruntime.RunOptions()
         options.add_run_config_entry("gpu_graph_id", "1")
@@ -125,7 +125,7 @@ class OwnRunsTest(OnCuda):
         del rep, binding
         gc.collect()  # in this thread, and not in the worker of another test
 
-    def test_ordinary_bindings_and_captures_exclude_each_other(self) -> None:
+    def test_ordinary_bindings_and_captures_exclude_each_other(self):
         x = self.data(0, 2, 4)
         rep = self.prepare(chain())
         rep.run([x], run_config=ORDINARY)
@@ -140,13 +140,13 @@ class OwnRunsTest(OnCuda):
             rep.run_options(ORDINARY)
         rep.run([x])
 
-    def test_a_session_that_the_caller_opened(self) -> None:
+    def test_a_session_that_the_caller_opened(self):
         session = open_session(chain())
         rep, expected = onnxruntime.backend.prepare(session), Expected(chain())
         for i in range(10):
             self.check_run(rep, expected, self.data(i, 1 + i % 2, 4))
 
-    def test_a_subclass_receives_each_replay(self) -> None:
+    def test_a_subclass_receives_each_replay(self):
         received = []
 
         class Own(InferenceSession):
@@ -161,7 +161,7 @@ class OwnRunsTest(OnCuda):
             self.check_run(rep, expected, self.data(i, 3, 4))
         self.assertEqual(len(received), 1 + 5)  # the first run captures and replays
 
-    def test_a_callers_session_is_taken_whatever_it_captures(self) -> None:
+    def test_a_callers_session_is_taken_whatever_it_captures(self):
         shared = open_session(chain(), config={"session.use_env_allocators": "1"})
         reshape = parsed("(float[2,4] X, int64[2] S) => (float[M,N] Y) { Y = Reshape (X, S) }")
         x, shape = self.data(0, 2, 4), np.array([4, 2], np.int64)
@@ -178,7 +178,7 @@ class OwnRunsTest(OnCuda):
             rep.run_options()
 
     @unittest.skipUnless(DEVICES > 1, "requires two CUDA devices, which with_software_cuda.sh has")
-    def test_two_devices(self) -> None:
+    def test_two_devices(self):
         # Each thread has a current device, which ORT does not set for a session that captures.
         expected, lock = Expected(chain()), locks.CUDA
         self.addCleanup(setattr, lock, "other_devices", lock.other_devices)
@@ -199,7 +199,7 @@ class OwnRunsTest(OnCuda):
 class WebgpuIdsTest(unittest.TestCase):
     """On WebGPU, a replay overwrites nothing of a run without capture. Needs no device."""
 
-    def test_own_runs_without_capture(self) -> None:
+    def test_own_runs_without_capture(self):
         ids, own = GraphIds(once=False, on_webgpu=True), {"gpu_graph_id": "-1"}
         ids.reserve_for_binding(own)
         self.assertEqual(ids.begin((None, (2, 3))), "1024")
@@ -220,7 +220,7 @@ def as_tensorrt(session: InferenceSession) -> InferenceSession:
 class TensorrtTest(OnCuda):
     """The rules for TensorRT, which keeps one graph whatever the id; on the CUDA EP."""
 
-    def test_one_graph_by_one_thread(self) -> None:
+    def test_one_graph_by_one_thread(self):
         rep, expected = (
             onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))),
             Expected(chain()),
@@ -252,7 +252,7 @@ class TensorrtTest(OnCuda):
         with self.assertRaisesRegex(RuntimeError, r"is used by run\(\)"):
             rep.run_options({"gpu_graph_id": 7})
 
-    def test_a_run_of_the_callers_own_comes_first(self) -> None:
+    def test_a_run_of_the_callers_own_comes_first(self):
         for config in (None, {"gpu_graph_id": 7}):
             rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
             rep.run_options(config)
@@ -262,7 +262,7 @@ class TensorrtTest(OnCuda):
             ):
                 rep.run([self.data(0, 3, 4)])
 
-    def test_a_failed_first_run(self) -> None:
+    def test_a_failed_first_run(self):
         rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
         failing = mock.patch.object(graphs.Capture, "_replay", side_effect=MemoryError)
         with failing, self.assertRaises(MemoryError):

@@ -49,7 +49,7 @@ class CudaCaptureTest(OnCuda, CaptureBehaviour):
 class ValuesOnTheCpuTest(OnCuda):
     """Inputs and outputs that ORT keeps on the CPU."""
 
-    def test_limits_where_everything_is_on_the_cpu(self) -> None:
+    def test_limits_where_everything_is_on_the_cpu(self):
         rep = self.prepare(parsed("(float[2] X) => (float[2] Z) <float[2] K = {5, 6}> { Z = Identity (K) }"))
         x, cancellation, ends, run = (
             [self.data(0, 2)],
@@ -72,7 +72,7 @@ class ValuesOnTheCpuTest(OnCuda):
             rep.run(x, cancellation=cancellation)
         self.assertEqual(ends, [(True, "-1")])
 
-    def test_inputs_that_no_node_reads_stay_there(self) -> None:
+    def test_inputs_that_no_node_reads_stay_there(self):
         # From the device, ORT copies them to the CPU while it captures, to memory that is released before the replay.
         rep = self.prepare(parsed("(float[3] U, float[2,4] X) => (float[2,4] Y) { Y = Neg (X) }"))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
@@ -89,7 +89,7 @@ class ShrinkingTest(OnCuda):
 
     SHRINK = "memory.enable_memory_arena_shrinkage"
 
-    def test_it_is_refused_wherever_it_is_named(self) -> None:
+    def test_it_is_refused_wherever_it_is_named(self):
         shrink = {self.SHRINK: "gpu:0"}
         refused = partial(self.assertRaises, NotPermittedError)
         with refused():
@@ -118,7 +118,7 @@ class ShrinkingTest(OnCuda):
 class SetProvidersTest(OnCuda):
     """The capture state follows the inner session, which set_providers replaces."""
 
-    def test_set_providers(self) -> None:
+    def test_set_providers(self):
         capturing, plain, expected = (
             (CUDA, {"enable_cuda_graph": "1"}),
             (CUDA, {}),
@@ -147,7 +147,7 @@ class SetProvidersTest(OnCuda):
                 self.assertEqual(capture_of(rep.session) is not None, captures)
                 self.assertEqual(isinstance(rep._current_plan().route, graphs.Capture), captures)
 
-    def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self) -> None:
+    def test_graphs_of_the_old_inner_session_are_released_under_the_lock(self):
         owned = []
 
         def note() -> None:
@@ -178,7 +178,7 @@ def folded_output() -> ModelProto:
 class FailingCaptureTest(OnCuda):
     """A capture that fails inside ORT."""
 
-    def test_graphs_that_are_refused(self) -> None:
+    def test_graphs_that_are_refused(self):
         added = parsed("(float[3] X) => (float[3] Y, float[3] W) <float[3] W = {1, 1, 1}> { Y = Add (X, W) }")
         random = parsed("(float[3] X) => (float[3] Y) { R = RandomNormalLike (X) Y = Mul (X, R) }")
         constant = "output '{}' is a constant that nodes read".format
@@ -194,7 +194,7 @@ class FailingCaptureTest(OnCuda):
             with self.assertRaisesRegex(RuntimeError, reason):
                 onnxruntime.backend.prepare(open_session(made)).run([np.ones(3, np.float32)])
 
-    def test_one_that_goes_on_is_reported_by_every_session(self) -> None:
+    def test_one_that_goes_on_is_reported_by_every_session(self):
         """ORT folds the initializer, so that the model of a caller's session does not show it."""
         program = """
             import numpy as np, onnxruntime, onnxruntime.backend
@@ -221,7 +221,7 @@ class FailingCaptureTest(OnCuda):
         else:
             self.assertEqual(done.stdout.splitlines(), ["RuntimeError True"] * 5, done.stderr)
 
-    def test_it_is_made_anew(self) -> None:
+    def test_it_is_made_anew(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
         run = type(rep.session).run_with_iobinding
@@ -264,7 +264,7 @@ class RequirementsTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, f"{problem}.*without graph capture$"):
             capture_of(session).run(x, RunSettings({}, {}))
 
-    def test_only_capturing_sessions_are_different(self) -> None:
+    def test_only_capturing_sessions_are_different(self):
         self.assertIsNone(capture_of(InferenceSession(chain().SerializeToString(), providers=[CPU])))
         for options in (
             {CUDA: {}},
@@ -276,7 +276,7 @@ class RequirementsTest(unittest.TestCase):
             self.assertIsNone(capture_of(self.session(options)))
 
     @needs_global_lock
-    def test_all_on_the_cpu_is_run_the_ordinary_way(self) -> None:
+    def test_all_on_the_cpu_is_run_the_ordinary_way(self):
         for options in (
             {CUDA: {"enable_cuda_graph": "1"}},
             {TENSORRT: {"trt_cuda_graph_enable": "1"}},
@@ -286,7 +286,7 @@ class RequirementsTest(unittest.TestCase):
             for _ in range(3):
                 np.testing.assert_array_equal(rep.run([x])[0], Expected(chain())(x)[0])
 
-    def test_sessions_that_cannot_capture(self) -> None:
+    def test_sessions_that_cannot_capture(self):
         cuda = {CUDA: {"enable_cuda_graph": "1"}}
         for problem, options, graph in (
             (
@@ -307,7 +307,7 @@ class RequirementsTest(unittest.TestCase):
         ):
             self.check_problem(problem, options, parsed(graph))
 
-    def test_webgpu_of_an_ort_without_the_means(self) -> None:
+    def test_webgpu_of_an_ort_without_the_means(self):
         class OldInner:
             pass
 
@@ -325,7 +325,7 @@ class RequirementsTest(unittest.TestCase):
 class RunOptionsTest(unittest.TestCase):
     """Run options for a caller's IO binding, on a session that does not capture."""
 
-    def test_run_options_are_fresh(self) -> None:
+    def test_run_options_are_fresh(self):
         shrink = "memory.enable_memory_arena_shrinkage"
         rep = onnxruntime.backend.prepare(two_inputs(), run_config={"gpu_graph_id": -1})
         first, second = rep.run_options({shrink: "cpu:0"}), rep.run_options()

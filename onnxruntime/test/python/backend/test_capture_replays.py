@@ -33,7 +33,7 @@ from onnxruntime.backend.capture import graphs
 class BesideOthersTest(OnCuda):
     """Captures during other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes captures long."""
 
-    def test_sessions_without_capture(self) -> None:
+    def test_sessions_without_capture(self):
         """Two threads capture, each in its own session. A third opens, runs and releases sessions without capture."""
         until = time.monotonic() + 1.0
         expected = Expected(chain())
@@ -60,7 +60,7 @@ class BesideOthersTest(OnCuda):
             ]:
                 done.result()
 
-    def test_ordinary_runs_of_a_session_that_captures_are_alone(self) -> None:
+    def test_ordinary_runs_of_a_session_that_captures_are_alone(self):
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         rep.run([x])
         with ThreadPoolExecutor(1) as pool:
@@ -86,7 +86,7 @@ class BesideOthersTest(OnCuda):
         later.join()
         self.assertEqual(got, [True])
 
-    def test_nobody_is_alone_during_a_replay(self) -> None:
+    def test_nobody_is_alone_during_a_replay(self):
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         rep.run([x])
         state, inside, go_on = rep._current_plan().route, threading.Event(), threading.Event()
@@ -107,7 +107,7 @@ class BesideOthersTest(OnCuda):
             replay = partial(locks.CUDA.run_unnested, None, state.replay_arrays, graph, None, [x])
             self.check_nobody_is_alone(inside, go_on, replay)
 
-    def test_replays_do_not_wait_for_other_sessions(self) -> None:
+    def test_replays_do_not_wait_for_other_sessions(self):
         first, second = self.prepare(chain()), self.prepare(chain())
         x = self.data(0, 3, 4)
         meet, met = threading.Barrier(2, timeout=20), []
@@ -128,7 +128,7 @@ class BesideOthersTest(OnCuda):
         in_threads(2, run)
         self.assertEqual(sorted(met), [0, 1])
 
-    def test_replays_of_one_session_follow_each_other(self) -> None:
+    def test_replays_of_one_session_follow_each_other(self):
         rep, x = self.prepare(chain()), self.data(0, 3, 4)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(rep.run, [x]).result()
@@ -140,7 +140,7 @@ class BesideOthersTest(OnCuda):
                     self.assertFalse(replay.done())
                 self.check(replay.result(20), Expected(chain())(x))
 
-    def test_each_pair_of_calls_of_one_thread(self) -> None:
+    def test_each_pair_of_calls_of_one_thread(self):
         """In the middle of a run or a replay, only a run or the creation of a session without capture goes on."""
         rep, plain, expected = (
             self.prepare(chain()),
@@ -196,7 +196,7 @@ class BesideOthersTest(OnCuda):
             call()
 
     @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
-    def test_a_signal_handler_that_uses_the_session(self) -> None:
+    def test_a_signal_handler_that_uses_the_session(self):
         """In the middle of a call, it gets an error. Between two calls, it gets outputs."""
         rep, expected, stop, handled = (
             self.prepare(chain()),

@@ -39,14 +39,14 @@ from onnxruntime.backend.capture import threads as capture_threads
 class ThreadTest(OnCuda):
     """Graphs belong to threads."""
 
-    def test_runs_go_straight(self) -> None:
+    def test_runs_go_straight(self):
         rep, threads = self.prepare(chain()), set()
         with captured_ids(rep, threads):
             for _ in range(2):
                 rep.run([self.data(0, 3, 4)])
         self.assertEqual(threads, {threading.get_ident()})
 
-    def test_more_threads_than_have_graphs_of_their_own(self) -> None:
+    def test_more_threads_than_have_graphs_of_their_own(self):
         rep, expected = self.prepare(chain(10)), Expected(chain(10))
 
         def work(k: int) -> None:
@@ -60,7 +60,7 @@ class ThreadTest(OnCuda):
         # Each of the first eight threads has two graphs, the others together have four.
         self.assertEqual(len(capture_of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 4)
 
-    def test_threads_that_end_take_nothing_along(self) -> None:
+    def test_threads_that_end_take_nothing_along(self):
         rep, expected = self.prepare(chain()), Expected(chain())
 
         def work(_: int) -> None:
@@ -74,14 +74,14 @@ class ThreadTest(OnCuda):
                 in_threads(1, work)
         self.assertLessEqual(len(capture_of(rep.session)._begun), 2 * capture_threads.MOST_THREADS + 2)
 
-    def test_an_id_has_the_same_shapes_in_all_threads(self) -> None:
+    def test_an_id_has_the_same_shapes_in_all_threads(self):
         rep = self.prepare(chain())
         rep.run([self.data(0, 3, 4)], run_config={"gpu_graph_id": 5})
         refused = self.assertRaisesRegex(RuntimeError, r"gpu_graph_id=5 was captured with .*\(3, 4\).*\(2, 4\)")
         with ThreadPoolExecutor(1) as pool, refused:
             pool.submit(rep.run, [self.data(0, 2, 4)], run_config={"gpu_graph_id": 5}).result()
 
-    def test_errors_of_the_common_thread(self) -> None:
+    def test_errors_of_the_common_thread(self):
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
@@ -90,7 +90,7 @@ class ThreadTest(OnCuda):
             for config in (None, None, ORDINARY):
                 self.check(rep.run([x], run_config=config), expected(x))
 
-    def test_the_session_goes_with_its_last_user(self) -> None:
+    def test_the_session_goes_with_its_last_user(self):
         serve, serving = capture_threads._serve, []
 
         def watched(*arguments) -> None:
@@ -116,7 +116,7 @@ class ThreadTest(OnCuda):
             time.sleep(0.01)
         self.fail("the worker goes on")
 
-    def test_the_common_thread_releases_no_session(self) -> None:
+    def test_the_common_thread_releases_no_session(self):
         # Otherwise, the device of the released session becomes CUDA's current device of the worker.
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
             rep = self.prepare(chain())
@@ -137,7 +137,7 @@ class ThreadTest(OnCuda):
         self.assertNotEqual(worker.call(None, end), threading.get_ident())
         self.assertEqual(threads, [threading.get_ident()])
 
-    def test_a_finalizer_in_the_common_thread(self) -> None:
+    def test_a_finalizer_in_the_common_thread(self):
         """It gets an error. Otherwise, it would wait for itself, or change CUDA's current device."""
         plain, errors, execute = self.ordinary(chain()), [], capture_threads._Work.execute
         with mock.patch.object(capture_threads, "MOST_THREADS", 0):
@@ -160,7 +160,7 @@ class ThreadTest(OnCuda):
         self.assertEqual(set(errors), {locks._IN_A_CALL})
         self.assertGreaterEqual(len(errors), 6)
 
-    def test_in_a_block_of_device_lock(self) -> None:
+    def test_in_a_block_of_device_lock(self):
         """A thread with its own graphs can run. The worker would wait for the block."""
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
@@ -186,7 +186,7 @@ class ThreadTest(OnCuda):
 class WorkerTest(unittest.TestCase):
     """The worker, without a session."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.lock = locks.SessionLock(side_by_side=True)
         self.worker = capture_threads.Worker(self.lock, 0)
 
@@ -207,14 +207,14 @@ class WorkerTest(unittest.TestCase):
         self.addCleanup(timer.join)
         return timer
 
-    def test_results_and_errors(self) -> None:
+    def test_results_and_errors(self):
         self.assertEqual(self.call(divmod, 7, 2), (3, 1))
         with self.assertRaises(ZeroDivisionError):
             self.call(divmod, 7, 0)
         self.assertEqual(self.call(divmod, 7, 2), (3, 1))
 
     @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
-    def test_interrupts_do_not_leave_the_worker_without_the_lock(self) -> None:
+    def test_interrupts_do_not_leave_the_worker_without_the_lock(self):
         ended = []
 
         def work() -> None:
@@ -229,7 +229,7 @@ class WorkerTest(unittest.TestCase):
         self.lock.run_alone(None, lambda: self.assertEqual(ended, [1]))
 
     @unittest.skipUnless(hasattr(signal, "pthread_kill"), "requires signal.pthread_kill")
-    def test_a_signal_handler_while_the_worker_works(self) -> None:
+    def test_a_signal_handler_while_the_worker_works(self):
         """It waits for the worker, which does not wait for the interrupted thread."""
         handled, working = [], []
 
@@ -247,7 +247,7 @@ class WorkerTest(unittest.TestCase):
         self.alone(work)
         self.assertEqual(handled, [[]])
 
-    def test_interrupts_at_each_step(self) -> None:
+    def test_interrupts_at_each_step(self):
         """However many follow each other, the lock is taken until a work that has begun has ended."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
@@ -278,13 +278,13 @@ class WorkerTest(unittest.TestCase):
         sent = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
         self.assertEqual(sent, 1)
 
-    def test_a_worker_that_has_ended_is_replaced(self) -> None:
+    def test_a_worker_that_has_ended_is_replaced(self):
         for _ in range(5):
             thread = self.call(threading.get_ident)
             self.end(thread)
             self.assertEqual(self.call(divmod, 7, 2), (3, 1))
 
-    def test_a_worker_that_ends_in_a_work(self) -> None:
+    def test_a_worker_that_ends_in_a_work(self):
         def work() -> None:
             self.end(threading.get_ident())
             for _ in range(1000):
@@ -295,7 +295,7 @@ class WorkerTest(unittest.TestCase):
                 self.alone(work)
             self.assertEqual(self.alone(lambda: 7), 7)
 
-    def test_a_time_limit_while_another_work_goes_on(self) -> None:
+    def test_a_time_limit_while_another_work_goes_on(self):
         options, go_on = onnxruntime.RunOptions(), threading.Event()
         other = threading.Thread(target=self.call, args=(go_on.wait, 30))
         other.start()
@@ -306,7 +306,7 @@ class WorkerTest(unittest.TestCase):
         other.join()
         self.call(int)
 
-    def test_an_interrupt_at_each_step_of_the_first_run_of_a_thread(self) -> None:
+    def test_an_interrupt_at_each_step_of_the_first_run_of_a_thread(self):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
         for moment in range(100):
@@ -318,7 +318,7 @@ class WorkerTest(unittest.TestCase):
                 break
         self.assertFalse(interrupter.interrupted)
 
-    def test_an_interrupt_while_it_starts(self) -> None:
+    def test_an_interrupt_while_it_starts(self):
         start, serve, serving = capture_threads.start_new_thread, capture_threads._serve, []
 
         def interrupted(function: Callable, arguments: tuple) -> None:
@@ -347,10 +347,10 @@ class WorkerTest(unittest.TestCase):
 class OtherDeviceTest(OnCuda):
     """A thread begins on device 0, and ORT does not set another device for a session that captures."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
 
-    def test_the_thread_is_put_on_the_device(self) -> None:
+    def test_the_thread_is_put_on_the_device(self):
         opened, here = [], threading.get_ident()
 
         def watched(*arguments, **keywords) -> InferenceSession:
@@ -362,7 +362,7 @@ class OtherDeviceTest(OnCuda):
             rep.run([self.data(0, 3, 4)])
         self.assertEqual(opened, [(True, [(CUDA, {"device_id": 1})])])
 
-    def test_in_a_block_of_device_lock(self) -> None:
+    def test_in_a_block_of_device_lock(self):
         rep, x = self.prepare(chain(), 1), self.data(0, 3, 4)
         with locks.CUDA.alone(), self.assertRaisesRegex(RuntimeError, "in a block of device_lock"):
             rep.run([x])

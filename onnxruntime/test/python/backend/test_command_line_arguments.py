@@ -19,10 +19,10 @@ COMMANDS = ("info", "options", "check", "inspect", "run", "schema", "report")
 
 
 class HelpTest(CommandTest):
-    def test_without_a_command(self) -> None:
+    def test_without_a_command(self):
         self.assertEqual(self.show(), self.show("--help"))
 
-    def test_every_argument_is_described(self) -> None:
+    def test_every_argument_is_described(self):
         parser = main._parser()
         (commands,) = [action for action in parser._actions if action.choices]
         self.assertEqual(commands.choices.keys(), {*COMMANDS})
@@ -49,13 +49,13 @@ class HelpTest(CommandTest):
         for text in descriptions:
             self.assertRegex(text, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")
 
-    def test_version(self) -> None:
+    def test_version(self):
         versions = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {onnxruntime.backend.__version__}\n"
         self.assertEqual(self.show("--version"), versions)
 
 
 class MistakeTest(CommandTest):
-    def test_mistaken_arguments(self) -> None:
+    def test_mistaken_arguments(self):
         for words, why in (
             ("inf", "inf"),
             ("--no-such", "COMMAND"),
@@ -90,11 +90,11 @@ class MistakeTest(CommandTest):
             with self.subTest(words):
                 self.assertIn(why, self.mistake(*words.split()))
 
-    def test_the_smallest_tolerances(self) -> None:
+    def test_the_smallest_tolerances(self):
         chosen = main._parser().parse_args(["run", "m", "--rtol", "0", "--atol", "0"])
         self.assertEqual((chosen.rtol, chosen.atol), (0, 0))
 
-    def test_json_of_a_mistake(self) -> None:
+    def test_json_of_a_mistake(self):
         with mock.patch("sys.argv", ["", "--json"]):
             self.assertIn(
                 "--thread",
@@ -112,16 +112,16 @@ class MistakeTest(CommandTest):
             )
             self.assertRegex(ran.out, r'(?s)\A\{\n  "error": \{\n    "message".*\n  \}\n\}\n\Z')
 
-    def test_layout_of_json(self) -> None:
+    def test_layout_of_json(self):
         out = self.show("options", "run", "--json")
         self.assertTrue(out.startswith('{\n  "scope": "run",\n') and out.endswith("\n  ]\n}\n"))
 
-    def test_an_interrupt(self) -> None:
+    def test_an_interrupt(self):
         with mock.patch.object(options, "execute", side_effect=KeyboardInterrupt):
             ran = Ran("options")
         self.assertEqual((ran.status, ran.out, ran.err), (130, "", "error: interrupted\n"))
 
-    def test_log(self) -> None:
+    def test_log(self):
         for flags, severity in (([], 4), (["--log"], 2)):
             with mock.patch.object(onnxruntime, "set_default_logger_severity") as chosen:
                 self.show("options", "run", *flags)

@@ -58,7 +58,7 @@ class CheckTest(CommandTest):
         self.assertEqual(lines.err.splitlines(), [f"error: {problem['message']}" for problem in problems])
         return [(problem["keyword"], problem["provider"], problem["key"]) for problem in problems]
 
-    def test_the_result_and_its_page(self) -> None:
+    def test_the_result_and_its_page(self):
         permit = {
             "session_options": {"execution_mode": True, "intra_op_num_threads": [1, 2]},
             "provider_options": {ABSENT: {"enable_cann_graph": [False]}},
@@ -121,7 +121,7 @@ class CheckTest(CommandTest):
         ]
         self.assertEqual(page.splitlines(), lines)
 
-    def test_an_empty_configuration(self) -> None:
+    def test_an_empty_configuration(self):
         for given in ("{}", ""):  # the environment variable, which may not be set
             self.assertRegex(self.show("check", given), r"\AValid .+\. The configuration is empty\.\n\Z")
         self.assertRegex(
@@ -129,12 +129,12 @@ class CheckTest(CommandTest):
             r"\. The .+ empty\.\nCallers may not set anything\.\n\Z",
         )
 
-    def test_a_file_as_the_environment_specifies_it(self) -> None:
+    def test_a_file_as_the_environment_specifies_it(self):
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
         self.assertEqual(self.show("check", path), self.show("check", f"@{path}"))
         self.assertIn("list.json", self.mistake("check", self.put("list.json", "[]")))
 
-    def test_stdin(self) -> None:
+    def test_stdin(self):
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):
             self.assertIn(f"{SPINNING} = 1\n", self.show("check", "-"))
         most = mock.patch.object(configuration, "MOST_CHARACTERS", 3)
@@ -142,7 +142,7 @@ class CheckTest(CommandTest):
             self.assertIn("stdin", self.mistake("check", "-"))
             self.assertEqual(sys.stdin.tell(), 3)  # an endless stream ends the command
 
-    def test_an_ep_that_is_not_available(self) -> None:
+    def test_an_ep_that_is_not_available(self):
         nvidia = "NvTensorRTRTXExecutionProvider"
         sent = {"device_id": "1", "enable_cuda_graph": "0"}
         for name, kind, given, options in (
@@ -158,7 +158,7 @@ class CheckTest(CommandTest):
                 " ".join(page.split()),
             )
 
-    def test_the_kind_of_an_available_ep(self) -> None:
+    def test_the_kind_of_an_available_ep(self):
         """Only the plugin EP has options."""
         config = {"provider_options": {QNN: {"device_id": 1}}}
         with mock.patch.object(presence, "kinds", lambda: {QNN: "built-in"}):
@@ -167,7 +167,7 @@ class CheckTest(CommandTest):
             (found,) = self.json("check", json.dumps(config))["provider_options"]
         self.assertEqual((found["kind"], found["available"]), ("plugin", True))
 
-    def test_all_problems_at_once(self) -> None:
+    def test_all_problems_at_once(self):
         config = {
             "sesion_config": {},
             "extensions": "x",
@@ -222,7 +222,7 @@ class CheckTest(CommandTest):
         found = self.problems({"provider_options": {"": 5, CUDA: 5}})
         self.assertEqual([provider for _, provider, _ in found], ["", CUDA])
 
-    def test_the_first_of_many_problems(self) -> None:
+    def test_the_first_of_many_problems(self):
         """The search for similar names takes time for each problem, and each file name is searched for."""
         many = [f"unknown{number}" for number in range(2000)]
         few = many[:200]  # a mapping has at most 256 entries
@@ -241,7 +241,7 @@ class CheckTest(CommandTest):
                 self.assertEqual(Ran("check", json.dumps(config)).err.splitlines()[-1], end)
         self.assertEqual(len(self.problems(dict.fromkeys(many[:20], 1))), 20)
 
-    def test_a_problem_as_data(self) -> None:
+    def test_a_problem_as_data(self):
         for config, *setting in (
             ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "x"),
             ({"sesion_config": {"a": 1}}, "sesion_config", "", "", {"a": 1}),
@@ -263,12 +263,12 @@ class CheckTest(CommandTest):
                     dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)),
                 )
 
-    def test_a_message_of_a_library_is_one_line(self) -> None:
+    def test_a_message_of_a_library_is_one_line(self):
         with mock.patch.object(extensions, "check", return_value=["a\nb"]):
             (problem,) = json.loads(Ran("check", '{"extensions": ["x"]}', "--json").out)["problems"]
         self.assertEqual((problem["message"], problem["reason"]), ("a b", "a\nb"))
 
-    def test_an_error_as_data(self) -> None:
+    def test_an_error_as_data(self):
         mistake = MistakeError("m")
         mistake.__cause__ = refusal = NotPermittedError("r", keyword="run_config", provider="", key="k", reason="why")
         refusal.__cause__ = ValueError()
@@ -283,7 +283,7 @@ class CheckTest(CommandTest):
             empty = {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
             self.assertEqual(configurations.problem(error, specified), empty | expected)
 
-    def test_the_settings_of_callers(self) -> None:
+    def test_the_settings_of_callers(self):
         permit = {
             "session_options": {"intra_op_num_threads": [1, 2], "logid": True},
             "session_config": {SPINNING: [0]},
@@ -322,11 +322,11 @@ class CheckTest(CommandTest):
             [("permit", "", "")],
         )
 
-    def test_too_many_entries(self) -> None:
+    def test_too_many_entries(self):
         many = {"session_config": dict.fromkeys(map(str, range(257)))}
         self.assertEqual(self.problems(many), [("session_config", "", "")])
 
-    def test_text_that_is_not_a_configuration(self) -> None:
+    def test_text_that_is_not_a_configuration(self):
         for given in (
             "{",
             "[" * 100_000,
@@ -341,13 +341,13 @@ class CheckTest(CommandTest):
                 self.assertEqual(error.startswith("error: the configuration: "), str(given)[0] in "{[")
                 self.assertEqual(self.problems(given), [("", "", "")])
 
-    def test_the_environment_does_not_count(self) -> None:
+    def test_the_environment_does_not_count(self):
         for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):
             with mock.patch.dict(os.environ, {VARIABLE: value}):
                 self.show("check", "{}")
                 self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
 
-    def test_libraries_are_not_imported(self) -> None:
+    def test_libraries_are_not_imported(self):
         (self.folder / "pack").mkdir()
         for name in ("here_only.py", "pack/__init__.py", "pack/inner.py"):
             self.put(name, "import os\nos.environ['RAN'] = '1'\nget_library_path = str\n")
@@ -360,14 +360,14 @@ class CheckTest(CommandTest):
                 problems = [(keyword, "", "no_such_package"), (keyword, "", "no.so")]
                 self.assertEqual(self.problems({keyword: ["no_such_package", "no.so"]}), problems)
 
-    def test_warnings(self) -> None:
+    def test_warnings(self):
         for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
             with self.subTest(action), warnings.catch_warnings(action=action):
                 ran = Ran("check", '{"run_config": {"gpu_graph_id": 3}}', "--json")
                 self.assertRegex(ran.err, r"\Awarning: [^\n]*gpu_graph_id[^\n]*\n\Z")
                 self.assertEqual(json.loads(ran.out)["warnings"], [ran.err[len("warning: ") : -1]])
 
-    def test_libraries_of_the_command_line_are_in_the_environment(self) -> None:
+    def test_libraries_of_the_command_line_are_in_the_environment(self):
         given = json.dumps({"run_config": {"a": 1}, "extensions": ["a"], "permit": {}})
         for before, keywords, settings in (
             ({}, KEYWORDS, {"extensions": ["b"]}),

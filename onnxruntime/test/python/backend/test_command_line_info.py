@@ -31,7 +31,7 @@ class InfoTest(CommandTest):
         "in_child",
         lambda words, _: ({}, " ".join(words[-2:]) if QNN in words else ""),
     )
-    def test_the_result_and_its_page(self) -> None:
+    def test_the_result_and_its_page(self):
         """A built-in EP that gets no node, and a plugin EP with two devices, which fails."""
         devices = [device_of(QNN), device_of(QNN, hardware="NPU")]
         devices[0].device.vendor, devices[1].device.vendor = "Maker", ""
@@ -96,14 +96,14 @@ class InfoTest(CommandTest):
         self.assertEqual(page.splitlines(), lines)
 
     @mock.patch.object(info, "in_child", lambda *_: ({}, ""))
-    def test_neither_a_plugin_nor_a_configuration(self) -> None:
+    def test_neither_a_plugin_nor_a_configuration(self):
         page = self.show("info")
         self.assertNotIn(VARIABLE, page)
         self.assertIn("\n  no plugin EP available (use --plugin)\n", page)
         self.assertEqual(self.json("info")["problems"], [])
 
     @mock.patch.object(info, "in_child", lambda *_: ({}, ""))
-    def test_wheels(self) -> None:
+    def test_wheels(self):
         both = [f"numpy {np.__version__}", f"onnx {onnx.__version__}"]
         for names, wheels, shown, warns in (
             ([], [], "not from a wheel", ""),
@@ -120,7 +120,7 @@ class InfoTest(CommandTest):
 
 
 class ChildTest(CommandTest):
-    def test_an_ep_that_works_and_one_that_does_not(self) -> None:
+    def test_an_ep_that_works_and_one_that_does_not(self):
         # The environment's configuration concerns all EPs, so it does not count.
         with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
             found = {one["name"]: one["works"] for one in self.json("info")["providers"]}
@@ -134,7 +134,7 @@ class ChildTest(CommandTest):
         )
 
     @unittest.skipUnless(os.name == "posix", "requires scripts that specify their interpreter")
-    def test_errors_of_the_process(self) -> None:
+    def test_errors_of_the_process(self):
         words = [
             "-m",
             "onnxruntime.backend",
@@ -170,7 +170,7 @@ class ChildTest(CommandTest):
 
 class ProvidersTest(CommandTest):
     @mock.patch.object(info, "in_child", execute_here)
-    def test_a_plugin_without_a_device(self) -> None:
+    def test_a_plugin_without_a_device(self):
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
         with registers:
             self.show("info", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
@@ -198,7 +198,7 @@ class ProvidersTest(CommandTest):
                 self.assertEqual(ran.status, 1)
                 self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=.*x.so.*\nerror: .*{plugin}.*\n\Z")
 
-    def test_cuda_libraries_are_loaded_if_the_build_has_cuda(self) -> None:
+    def test_cuda_libraries_are_loaded_if_the_build_has_cuda(self):
         for available, calls in (([CPU], 0), (["CUDAExecutionProvider", CPU], 1)):
             with (
                 mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
@@ -207,7 +207,7 @@ class ProvidersTest(CommandTest):
                 self.show("options", "run")
                 self.assertEqual(preload.call_count, calls)
 
-    def test_plugins_of_the_environment(self) -> None:
+    def test_plugins_of_the_environment(self):
         config = {"plugins": ["no_such_package", f"{ABSENT}={os.path.abspath('x.so')}"]}
         environment = mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")

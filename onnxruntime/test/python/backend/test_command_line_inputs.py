@@ -21,7 +21,7 @@ from onnxruntime.backend.runs.errors import InputError
 
 
 class InputsTest(CommandTest):
-    def test_random_inputs_of_every_type(self) -> None:
+    def test_random_inputs_of_every_type(self):
         for element in (
             TensorProto.FLOAT16,
             TensorProto.DOUBLE,
@@ -44,20 +44,20 @@ class InputsTest(CommandTest):
                     (values,) = inputs.values(onnxruntime.InferenceSession(path).get_inputs(), [], [])
                     self.assertEqual({*values.tolist()}, {0, 1})
 
-    def test_random_inputs_are_the_same_every_time(self) -> None:
+    def test_random_inputs_are_the_same_every_time(self):
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
         first, second = (inputs.values(nodes, [], []) for _ in range(2))
         np.testing.assert_array_equal(first, second)
         self.assertFalse(np.array_equal(first[0], first[1]))
         self.assertTrue(all(((value > 0) & (value < 1)).all() for value in first))
 
-    def test_scalars_and_texts(self) -> None:
+    def test_scalars_and_texts(self):
         nodes = [SimpleNamespace(name="X", type="tensor(string)", shape=[])]
         for shapes in ([], ["X="]):
             (value,) = inputs.values(nodes, [], shapes)
             self.assertEqual((value.shape, value.item()), ((), "text"))
 
-    def test_declaration(self) -> None:
+    def test_declaration(self):
         for shape, expected in (
             ([None, "N", 3], "X: float32[?, N, 3]"),
             ([], "X: float32"),
@@ -66,7 +66,7 @@ class InputsTest(CommandTest):
             node = SimpleNamespace(name="X", type="tensor(float)", shape=shape)
             self.assertEqual(inputs.declaration(inputs.declared(node)), expected)
 
-    def test_keys_of_maps(self) -> None:
+    def test_keys_of_maps(self):
         for keys, expected in (("int64", [{1: 2, -3: 4}]), ("string", [{"1": 2, "-3": 4}])):
             node = SimpleNamespace(name="X", type=f"seq(map({keys},tensor(float)))", shape=[])
             self.assertEqual(inputs.values([node], ['X=[{"1": 2, "-3": 4}]'], []), [expected])
@@ -77,10 +77,10 @@ class InputsTest(CommandTest):
                 [],
             )
 
-    def test_a_value_that_is_not_an_array(self) -> None:
+    def test_a_value_that_is_not_an_array(self):
         self.assertEqual(inputs.described([1]), {"type": "list", "shape": None})
 
-    def test_given_inputs(self) -> None:
+    def test_given_inputs(self):
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
         array = np.arange(4, dtype=np.float32)
         np.save(self.folder / "a.npy", array)
@@ -89,7 +89,7 @@ class InputsTest(CommandTest):
         self.assertEqual(values[1].shape, (4,))
         np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
 
-    def test_free_shapes(self) -> None:
+    def test_free_shapes(self):
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn(
             "(X: float32[?, 3]). Specify their shapes, for example --shape X=1x3\n",
@@ -105,7 +105,7 @@ class InputsTest(CommandTest):
         told = self.run_one(path, "--input", f"X={self.folder}/x.npy")
         self.assertEqual(told["outputs"][0]["shape"], [7, 3])
 
-    def test_sizes_of_open_dimensions(self) -> None:
+    def test_sizes_of_open_dimensions(self):
         shapes = {"A": ["batch", None, 3, "width"], "B": ["width", None]}
         nodes = [SimpleNamespace(name=name, type="tensor(float)", shape=shape) for name, shape in shapes.items()]
         with self.assertRaises(MistakeError) as raised:

@@ -67,7 +67,7 @@ class InspectTest(CommandTest):
         "kinds",
         lambda: {CPU: "built-in", AZURE: "built-in"} | dict.fromkeys("ABC", "plugin"),
     )
-    def test_the_result_and_its_page(self) -> None:
+    def test_the_result_and_its_page(self):
         size = self.put("model.onnx", self.matmul("batch, 1234", 1234)).stat().st_size
         on_cpu = {"Conv": 2, "Neg": 1}
         of_eps = {
@@ -140,7 +140,7 @@ class InspectTest(CommandTest):
         ]
         self.assertEqual(page.splitlines(), lines)
 
-    def test_the_run_command_works(self) -> None:
+    def test_the_run_command_works(self):
         unnamed = self.matmul("A, B", 64)
         for dimension in unnamed.graph.input[0].type.tensor_type.shape.dim:
             dimension.dim_param = "?"  # as some exporters write each unknown size
@@ -166,7 +166,7 @@ class InspectTest(CommandTest):
                 self.assertEqual(words[6::2], shapes)
                 self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
-    def test_the_error_is_that_of_the_first_shape(self) -> None:
+    def test_the_error_is_that_of_the_first_shape(self):
         path = self.put("model.onnx", self.matmul("N, K", 3))
         errors = [RuntimeError(str(number)) for number in range(99)]
         with mock.patch.object(OnnxRuntimeBackendRep, "run", side_effect=errors) as run:
@@ -189,7 +189,7 @@ class InspectTest(CommandTest):
             self.assertEqual(self.json("inspect", path)["run"]["error"], "m")
             values.assert_called_once()
 
-    def test_a_command_that_fails_on_the_default_eps_is_not_proposed(self) -> None:
+    def test_a_command_that_fails_on_the_default_eps_is_not_proposed(self):
         """An EP may terminate the process. The environment's configuration applies, as to the user's command."""
         command = f"python -m onnxruntime.backend run {self.path}"
         crash = "the process was terminated by signal SIGSEGV"
@@ -214,7 +214,7 @@ class InspectTest(CommandTest):
         self.assertEqual((found["error"], found["first_error"]), ("no", "no"))
 
     @mock.patch.object(presence, "kinds", lambda: dict.fromkeys((CPU, CUDA), "built-in"))
-    def test_graph_capture(self) -> None:
+    def test_graph_capture(self):
         """The command is tried as requested, with sizes, and without options. The EP has the flags that work."""
         path = self.put(
             "model.onnx",
@@ -258,7 +258,7 @@ class InspectTest(CommandTest):
                 fails = f"With {option}, the command fails: no"
                 self.assertEqual(fails in " ".join(page.split()), works > 0)
 
-    def test_flags_of_the_run_command(self) -> None:
+    def test_flags_of_the_run_command(self):
         path = self.put("a model.onnx", two_nodes())
         children = mock.patch.object(
             info,
@@ -273,7 +273,7 @@ class InspectTest(CommandTest):
             f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}",
         )
 
-    def test_inputs_that_it_cannot_determine(self) -> None:
+    def test_inputs_that_it_cannot_determine(self):
         reshape = self.inspect(self.made("float[2, 3] X, int64[1] i", "Reshape (X, i)"))["run"]
         self.assertNotEqual(reshape["error"], "")
         path = self.put(f"{'m' * 90}.onnx", self.matmul("N, K", 77))  # longer than a line
@@ -282,14 +282,14 @@ class InspectTest(CommandTest):
         self.assertEqual(page[:2], [advice, f"  python -m onnxruntime.backend run {path} --shape X=1x1"])
         self.assertRegex(page[2], r"\A  Its error: .")
 
-    def test_files_that_are_no_models(self) -> None:
+    def test_files_that_are_no_models(self):
         for path, expected in (
             (self.folder, "is a folder"),
             (self.put("page.onnx", "<html>"), "is an HTML page"),
         ):
             self.assertIn(expected, self.mistake("inspect", path))
 
-    def test_an_ort_file(self) -> None:
+    def test_an_ort_file(self):
         options = onnxruntime.SessionOptions()
         options.optimized_model_filepath = str(self.folder / "model.ort")
         options.add_session_config_entry("session.save_model_format", "ORT")
@@ -305,7 +305,7 @@ class InspectTest(CommandTest):
 class ChildTest(CommandTest):
     """Each EP runs in a process of its own."""
 
-    def test_nodes_of_each_ep(self) -> None:
+    def test_nodes_of_each_ep(self):
         inspected = self.show("inspect", self.put("model.onnx", two_nodes()), "--json")
         found = {one.pop("name"): one for one in json.loads(inspected)["providers"]}
         self.assertEqual(found.keys(), set(onnxruntime.get_available_providers()))

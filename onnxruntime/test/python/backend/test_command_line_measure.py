@@ -16,7 +16,7 @@ from onnxruntime.backend.command_line import measure
 
 
 class MeasureTest(unittest.TestCase):
-    def test_difference(self) -> None:
+    def test_difference(self):
         nan, inf = np.nan, np.inf
         for ours, theirs, within, absolute, relative, note in (
             ([1.0, nan, inf], [1.5, nan, inf], False, 0.5, 1 / 3, False),
@@ -69,7 +69,7 @@ class MeasureTest(unittest.TestCase):
                 self.assertEqual(found["within"], within)
                 json.dumps(found, allow_nan=False)
 
-    def test_the_largest_difference(self) -> None:
+    def test_the_largest_difference(self):
         nan, inf, none = np.nan, np.inf, (None, None, None)
         ours = np.array([[1.0, 2.0], [3.0, 4.0]])
         for value, expected, place, beyond in (
@@ -103,7 +103,7 @@ class MeasureTest(unittest.TestCase):
                 self.assertEqual(found["beyond"], beyond)
                 self.assertEqual(json.loads(json.dumps(found, allow_nan=False)), found)
 
-    def test_percentiles(self) -> None:
+    def test_percentiles(self):
         figures = measure.percentiles([count / 1000 for count in range(100, 0, -1)])
         self.assertEqual(
             {name: round(value, 6) for name, value in figures.items()},

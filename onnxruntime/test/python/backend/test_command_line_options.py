@@ -28,14 +28,14 @@ class OptionsTest(CommandTest):
         found = self.json("options", *arguments)
         return [entry["name"] for table in found["tables"] for entry in table["entries"]]
 
-    def test_scopes_in_other_words(self) -> None:
+    def test_scopes_in_other_words(self):
         """The names of keyword arguments are scopes; an unknown scope gets the command that searches for it."""
         self.assertIn("intra_op_num_threads", self.show("options", "session_options"))
         self.assertIn("session_config: permitted\n", self.show("options", "session_config"))
         self.assertEqual(self.show("options", "run_config"), self.show("options", "run"))
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
 
-    def test_json(self) -> None:
+    def test_json(self):
         found = self.json("options", "session", "--search", "spinning")
         self.assertEqual(found["tables"][0]["title"], "session_config")
         (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
@@ -65,7 +65,7 @@ class OptionsTest(CommandTest):
             {"title": "session_config", "provider": "", "entries": [expected], "others": 0},
         )
 
-    def test_layout(self) -> None:
+    def test_layout(self):
         rule = {
             "name": "a",
             "permitted": True,
@@ -116,7 +116,7 @@ class OptionsTest(CommandTest):
             "To list the options of a table, add its scope, such as",
         )
 
-    def test_every_entry_of_every_scope(self) -> None:
+    def test_every_entry_of_every_scope(self):
         """An EP's scope also has the refusals that all EPs share."""
         of_session = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
         session = [
@@ -143,19 +143,19 @@ class OptionsTest(CommandTest):
                         {"title": title, "provider": ep, "others": len(rules) - len(names)},
                     )
 
-    def test_names_of_an_ep(self) -> None:
+    def test_names_of_an_ep(self):
         expected = self.show("options", "CUDAExecutionProvider")
         for name in ("CUDA", "cuda", "cudaexecutionprovider"):
             self.assertEqual(self.show("options", name), expected)
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
 
-    def test_a_plugin_ep_without_a_table(self) -> None:
+    def test_a_plugin_ep_without_a_table(self):
         with process_with(plugins=(UNKNOWN,)):
             tables = self.json("options", "unheardof")["tables"]
         self.assertEqual(tables, [{"title": UNKNOWN, "provider": UNKNOWN, "entries": [], "others": 0}])
 
-    def test_releases(self) -> None:
+    def test_releases(self):
         rule = Rule(Flag(), "", "")
         self.assertEqual(options.conditions(rule), [])
         later = rule._replace(since=(1, 25), until=(1, 27))
@@ -166,7 +166,7 @@ class OptionsTest(CommandTest):
         )
         self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
 
-    def test_search(self) -> None:
+    def test_search(self):
         self.assertIn(SPINNING, self.names("--search", "SPINNING"))
         self.assertIn(SPINNING, self.names("--search", SESSION_CONFIG[SPINNING].effect.upper()))
         self.assertIn(

@@ -18,7 +18,7 @@ from onnxruntime.backend.command_line import main, output
 
 
 class TextTest(unittest.TestCase):
-    def test_the_width(self) -> None:
+    def test_the_width(self):
         terminal = mock.patch.object(os, "get_terminal_size", lambda _: os.terminal_size((101, 24)))
         with terminal:
             for columns, width in (
@@ -35,18 +35,18 @@ class TextTest(unittest.TestCase):
                     Ran("check", "{}")
                     page.assert_called_once_with(width)
 
-    def test_characters_that_act_on_a_terminal(self) -> None:
+    def test_characters_that_act_on_a_terminal(self):
         self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
         self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
 
-    def test_open_streams(self) -> None:
+    def test_open_streams(self):
         out, err = mock.Mock(io.TextIOWrapper), mock.Mock(io.TextIOWrapper)
         with mock.patch.multiple(sys, stdout=out, stderr=err):
             output.replace_closed()
             for stream in (sys.stdout, sys.stderr):
                 stream.reconfigure.assert_called_once_with(errors="backslashreplace")
 
-    def test_closed_streams(self) -> None:
+    def test_closed_streams(self):
         with mock.patch.multiple(sys, stdin=None, stdout=None, stderr=None):
             output.replace_closed()
             self.assertEqual(sys.stdin.read(), "")
@@ -54,7 +54,7 @@ class TextTest(unittest.TestCase):
                 self.assertEqual((stream.name, stream.mode, stream.encoding), (os.devnull, mode, "utf-8"))
                 stream.close()
 
-    def test_a_page(self) -> None:
+    def test_a_page(self):
         page = output.Page(20)
         page.add("one two three four five", 4, "1")
         page.add("x" * 30)

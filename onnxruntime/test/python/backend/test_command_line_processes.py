@@ -43,7 +43,7 @@ class ProcessTest(CommandTest):
             **keywords,
         )
 
-    def test_stdout_holds_the_result_alone(self) -> None:
+    def test_stdout_holds_the_result_alone(self):
         """ORT prints "EP Error", and libraries of EPs print lines, some of them when the process ends."""
         noise = """
 import atexit, ctypes, os, runpy, sys
@@ -70,7 +70,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         ):
             self.assertIn(f"{line}\n", ran.stderr)
 
-    def test_log(self) -> None:
+    def test_log(self):
         """The index does not exist. ORT logs this error of the run only with ``--log``."""
         gather = "(int64[1] X) => (int64[1] Y) <int64[2] data = {0, 1}> { Y = Gather (data, X) }"
         path = self.put("gathering.onnx", parsed(gather))
@@ -82,7 +82,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             self.assertEqual((ran.returncode, ran.stdout), (1, ""))
             self.assertRegex(ran.stderr, printed)
 
-    def test_closed_output(self) -> None:
+    def test_closed_output(self):
         command = f"{sys.executable} -m onnxruntime.backend options session | head -n 1"
         ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         self.assertEqual((len(ran.stdout.splitlines()), ran.stderr), (1, ""))
@@ -99,7 +99,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             self.assertEqual(ran.stderr, "1\n")
 
     @unittest.skipUnless(os.name == "posix", "requires POSIX: the test closes file descriptors of a child")
-    def test_closed_streams(self) -> None:
+    def test_closed_streams(self):
         for closed in ((0,), (1,), (2,), (0, 1, 2)):
             with self.subTest(closed):
                 ran = self.start(
@@ -109,13 +109,13 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
                 self.assertEqual((ran.returncode, ran.stderr, ran.stdout == ""), (0, "", 1 in closed))
 
     @unittest.skipUnless(os.path.exists("/dev/full"), "requires /dev/full, which only Linux has")
-    def test_full_disk(self) -> None:
+    def test_full_disk(self):
         with open("/dev/full", "wb") as full:
             ran = self.start("check", "{}", stdout=full)
         self.assertEqual(ran.returncode, 1)
         self.assertRegex(ran.stderr, r"\Aerror: [^\n]*No space left on device\n\Z")
 
-    def test_names_that_no_terminal_can_show(self) -> None:
+    def test_names_that_no_terminal_can_show(self):
         path = self.put("mod\xe8le.onnx", two_nodes())
         ran = self.start("run", path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
@@ -127,7 +127,7 @@ class TerminalTest(CommandTest):
 
     @mock.patch.object(info, "in_child", execute_here)
     @mock.patch.dict(os.environ, {VARIABLE: json.dumps({"run_config": {}})})
-    def test_every_command_at_every_width(self) -> None:
+    def test_every_command_at_every_width(self):
         path = self.put(f"{'long' * 20}.onnx", two_nodes())
         name = "x\x1b[2J\x1b]0;owned\x07\rerror\u202e\x9b"
         node = helper.make_node("Relu", [name], ["y\x1b[31m"])

@@ -69,7 +69,7 @@ def rows_of(page: str) -> dict[tuple[str, ...], list[str]]:
 
 
 class ReportTest(CommandTest):
-    def test_results(self) -> None:
+    def test_results(self):
         only_cpu, other = model(CPU, AZURE), model(OTHER, CPU)
         relu, neg = {"Relu": 2}, {"Neg": 1}
         for result, line_of_test in (
@@ -99,7 +99,7 @@ class ReportTest(CommandTest):
                 self.assertEqual(found["tests"]["a"]["of"]["result"], result)
                 self.assertEqual("Relu" in found["operators"], result in ("ep", "mixed"))
 
-    def test_many_tests_that_fail_for_one_reason(self) -> None:
+    def test_many_tests_that_fail_for_one_reason(self):
         version = "The model has IR version 14"
         for reasons, expected in (
             ([version] * 54 + ["Fail: x"] * 10 + list("0123456789a"), f"54 of 75 .*: {version}"),
@@ -138,7 +138,7 @@ class ReportTest(CommandTest):
             f"board={self.put('report.json', json.dumps(board))}",
         ]
 
-    def test_text(self) -> None:
+    def test_text(self):
         page = self.show("report", *self.files()).splitlines()
         for row, expected in zip(
             page,
@@ -153,7 +153,7 @@ class ReportTest(CommandTest):
             self.assertEqual(row.split(), expected.split())
         self.assertEqual(page[-1], "first: operators on the CPU EP alone: Relu")
 
-    def test_a_page_compares_by_name(self) -> None:
+    def test_a_page_compares_by_name(self):
         path = self.folder / "page.html"
         self.show("report", *self.files(), "--html", path)
         page = path.read_text(encoding="utf-8")
@@ -186,7 +186,7 @@ class ReportTest(CommandTest):
         self.assertEqual(page.count("<script"), 1)
         self.assertNotRegex(page, r"\b(src|href|style|onclick)=|<(link|img|iframe|object)|url\(|@import")
 
-    def test_operators(self) -> None:
+    def test_operators(self):
         """The tests of an operator are those whose models contain it, in any report, or in which ORT created it."""
         first = [
             line("a", model(OTHER, CPU, other={"Relu": 3}), operators="Relu"),
@@ -224,7 +224,7 @@ class ReportTest(CommandTest):
         self.assertEqual(found["operator_tests"]["Relu"], {"first": {"ep": 1, "cpu": 1, "failed": 1}})
         self.assertNotIn("operators", found["tests"]["a"]["first"])
 
-    def test_tests_of_other_devices_are_no_rows(self) -> None:
+    def test_tests_of_other_devices_are_no_rows(self):
         """The reason is that of onnx's runner. A test that is skipped for another reason is a row."""
         backend = mock.Mock(supports_device=lambda device: device == "CPU")
         # ONNX would compute the models and outputs of all its node tests.
@@ -241,7 +241,7 @@ class ReportTest(CommandTest):
         self.assertEqual(list(found["tests"]), ["a_cpu", "b_cuda"])
         self.assertEqual(found["configurations"][0]["skipped"], 1)
 
-    def test_kinds_of_failures(self) -> None:
+    def test_kinds_of_failures(self):
         page = self.folder / "page.html"
         for kind, reason in (
             ("values", "AssertionError: Not equal to tolerance"),
@@ -254,7 +254,7 @@ class ReportTest(CommandTest):
             self.assertEqual(found["tests"]["t"]["of"]["failure"], kind)
             self.assertIn(f'class="failed {kind}"', page.read_text(encoding="utf-8"))
 
-    def test_csv_and_markdown(self) -> None:
+    def test_csv_and_markdown(self):
         paths = self.folder / "t.csv", self.folder / "t.md"
         self.show("report", *self.files(), "--csv", paths[0], "--markdown", paths[1])
         with paths[0].open(encoding="utf-8", newline="") as file:
@@ -281,7 +281,7 @@ class ReportTest(CommandTest):
         self.assertNotIn("\n| T::b |", text)  # failed nowhere
         self.assertIn("\n| Relu | CPU 2; ", text)
 
-    def test_texts_that_act_on_a_program(self) -> None:
+    def test_texts_that_act_on_a_program(self):
         """A lone surrogate has no UTF-8, a terminal obeys control characters, and a spreadsheet computes formulas."""
         formulas = ["=HYPERLINK(1)", "+1", "-1", "@x"]
         reason = "\ud800 \x1b[31m \x07 \N{RIGHT-TO-LEFT OVERRIDE}"
@@ -302,7 +302,7 @@ class ReportTest(CommandTest):
                         self.assertEqual((row["test"], row["configuration"]), (f"'{test}", r"'@\ud800"))
         self.assertNotIn("\x1b", self.show("report", path))
 
-    def test_an_interrupt_prints_the_reports_that_were_read(self) -> None:
+    def test_an_interrupt_prints_the_reports_that_were_read(self):
         lines = [line("t", on_cpu(Abs=1))]
         first, second = self.report("first", lines), self.report("second", lines)
         page = self.folder / "page.html"
@@ -319,7 +319,7 @@ class ReportTest(CommandTest):
                 self.assertIn("error: interrupted", done.err)
             page.unlink(missing_ok=True)
 
-    def test_mistakes(self) -> None:
+    def test_mistakes(self):
         good = line("a", model(CPU))
         odd_models = json.dumps(json.loads(good) | {"models": [1]})
         for content in ("x", "[1]", "{}", "1", good[:40], odd_models):

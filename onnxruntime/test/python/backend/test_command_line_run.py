@@ -37,7 +37,7 @@ AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of o
 
 
 class ReportTest(CommandTest):
-    def test_the_result_and_its_page(self) -> None:
+    def test_the_result_and_its_page(self):
         words = f"--provider-option cpu --session-config {PREPACKING}=1 --device CPU --session-option logid=x --compare"
         shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
         with process_with():
@@ -183,7 +183,7 @@ class ReportTest(CommandTest):
         result["tolerance"] = None
         self.assertEqual(page_of(run, result)[-7:], [line[:33].rstrip() for line in table])
 
-    def test_runs_and_their_latency(self) -> None:
+    def test_runs_and_their_latency(self):
         clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
         call = mock.patch.object(
             OnnxRuntimeBackendRep,
@@ -215,7 +215,7 @@ class ReportTest(CommandTest):
                 for one in found:
                     self.assertEqual(one["latency_ms"], figures | {"runs": runs, "warm_up": 3})
 
-    def test_a_session_without_runs(self) -> None:
+    def test_a_session_without_runs(self):
         path = self.put("open.onnx", two_nodes((None, 3)))
         shown = self.show("run", path, "--provider-option", "CPU", "--repeat", "0", "--json")
         found = json.loads(shown)["configurations"][0]
@@ -225,7 +225,7 @@ class ReportTest(CommandTest):
 
 
 class MistakeTest(CommandTest):
-    def test_mistakes(self) -> None:
+    def test_mistakes(self):
         np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
         np.savez(self.folder / "several", a=np.zeros(3))
@@ -281,7 +281,7 @@ class MistakeTest(CommandTest):
                 self.assertIn(why, self.mistake("run", self.path, *shlex.split(words)))
         self.assertFalse((self.folder / "stats").exists())
 
-    def test_mistakes_with_other_models(self) -> None:
+    def test_mistakes_with_other_models(self):
         constant = parsed("() => (float Y) { Y = Constant <value_float = 1.0> () }")
         for path, words, why in (
             ("no-such.onnx", "", "no-such.onnx"),
@@ -296,7 +296,7 @@ class MistakeTest(CommandTest):
             with self.subTest(path):
                 self.assertIn(why, self.mistake("run", path, *words.split()))
 
-    def test_json_describes_the_input_of_an_error(self) -> None:
+    def test_json_describes_the_input_of_an_error(self):
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
         for value, got in (
             (f"{self.folder}/double.npy", "float64[2, 3]"),
@@ -312,7 +312,7 @@ class MistakeTest(CommandTest):
             self.assertTrue(found["got"].startswith(got), found)
 
     @mock.patch.object(info, "in_child", execute_here)
-    def test_sequences_maps_optional_values_and_texts(self) -> None:
+    def test_sequences_maps_optional_values_and_texts(self):
         for kind, output, node, value in (
             ("seq(float[2])", "int64", "SequenceLength (X)", "[[1, 2], [3, 4]]"),
             (

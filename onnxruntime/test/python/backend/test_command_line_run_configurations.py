@@ -34,7 +34,7 @@ from onnxruntime.backend.command_line import info, run
 
 
 class ConfigurationTest(CommandTest):
-    def test_session_options_and_sizes(self) -> None:
+    def test_session_options_and_sizes(self):
         path = self.put("open.onnx", two_nodes(("N", 3)))
         config = {
             "session_options": {"intra_op_num_threads": 2},
@@ -53,7 +53,7 @@ class ConfigurationTest(CommandTest):
         rows = f"\nsession_options   use_deterministic_compute = True\n{' ' * 18}intra_op_num_threads = 2\n"
         self.assertIn(rows, out)
 
-    def test_options_override_config_and_both_the_environment(self) -> None:
+    def test_options_override_config_and_both_the_environment(self):
         config = {
             "provider_options": {CPU: {}},
             "session_config": {SPINNING: 0, PREPACKING: 1},
@@ -71,17 +71,17 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
 
-    def test_a_setting_without_effect(self) -> None:
+    def test_a_setting_without_effect(self):
         found = self.run_one(self.path, "--run-config", "gpu_graph_id=3", warns="gpu_graph_id")
         self.assertEqual(found["run_config"], {"gpu_graph_id": "3"})
         (warning,) = found["warnings"]
         self.assertIn("gpu_graph_id", warning)
 
-    def test_a_record_of_nodes_that_the_caller_specifies(self) -> None:
+    def test_a_record_of_nodes_that_the_caller_specifies(self):
         found = self.run_one(self.path, "--session-config", f"{run.RECORD_ASSIGNMENT}=1")
         self.assertEqual(found["session_config"], {run.RECORD_ASSIGNMENT: "1"})
 
-    def test_a_release_that_records_no_nodes(self) -> None:
+    def test_a_release_that_records_no_nodes(self):
         recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
         for owner, config in (
             (recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}),
@@ -93,7 +93,7 @@ class ConfigurationTest(CommandTest):
                 run.prepare(self.path, {"run_config": {}, "extensions": []})
             prepare.assert_called_once_with(self.path, None, run_config={}, **config)
 
-    def test_options_of_eps_add_to_those_of_config(self) -> None:
+    def test_options_of_eps_add_to_those_of_config(self):
         cuda, openvino = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
         config = json.dumps({"provider_options": {cuda: {"use_tf32": 0}}})
         words = ["run", self.path, "--config", config]
@@ -137,7 +137,7 @@ class ConfigurationTest(CommandTest):
         self.assertEqual((ran.status, ran.err), (1, ""))
         return json.loads(ran.out)["configurations"]
 
-    def test_several_configurations(self) -> None:
+    def test_several_configurations(self):
         refused = {"session_config": {WRITES: "x"}}
         absent = {"provider_options": {ABSENT: {}}}
         first, second, *failed = self.run_configs({}, {"session_config": {SPINNING: 0}}, refused, absent)
@@ -151,7 +151,7 @@ class ConfigurationTest(CommandTest):
                 error = one["error"]
                 self.assertEqual((error["keyword"], error["provider"], error["value"]), (keyword, provider, value))
 
-    def test_a_configuration_whose_runs_fail(self) -> None:
+    def test_a_configuration_whose_runs_fail(self):
         right = OnnxRuntimeBackendRep.run
 
         def run_without_config(rep: OnnxRuntimeBackendRep, feeds: list) -> list:
@@ -165,7 +165,7 @@ class ConfigurationTest(CommandTest):
         self.assertTrue(other["outputs"][0]["difference"]["within"])
         self.assertIsNone(other["latency_ms"]["ratio_to_first"])
 
-    def test_extensions_of_one_configuration_do_not_reach_another(self) -> None:
+    def test_extensions_of_one_configuration_do_not_reach_another(self):
         for configs in (
             ({}, {"extensions": ["nope_pkg"]}),
             ({"extensions": ["nope_pkg"]}, {}),
@@ -175,7 +175,7 @@ class ConfigurationTest(CommandTest):
                 self.assertEqual(bool(one["error"]), bool(config))
             self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
-    def test_the_settings_of_callers_do_not_narrow_a_command(self) -> None:
+    def test_the_settings_of_callers_do_not_narrow_a_command(self):
         with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
             found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")
             self.assertEqual(
@@ -185,7 +185,7 @@ class ConfigurationTest(CommandTest):
             self.show("inspect", self.path)
         self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
 
-    def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self) -> None:
+    def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self):
         with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"x": "1"}}'}):
             self.assertIn(
                 FROM_ENVIRONMENT,
@@ -193,7 +193,7 @@ class ConfigurationTest(CommandTest):
             )
 
     @mock.patch.object(info, "in_child", execute_here)
-    def test_extensions(self) -> None:
+    def test_extensions(self):
         for arguments in (
             ["--extension", "no_such_package"],
             ["--config", '{"extensions": ["no_such_package"]}'],

@@ -32,7 +32,7 @@ AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of o
 
 
 class CompareTest(CommandTest):
-    def test_a_difference_beyond_the_tolerance_is_a_failure(self) -> None:
+    def test_a_difference_beyond_the_tolerance_is_a_failure(self):
         """The reference has no configuration, wherever that of the other session is from."""
         path, key = self.put("gelu.onnx", GELU), "optimization.enable_gelu_approximation"
         environment = {VARIABLE: json.dumps({"provider_options": {CPU: {}}, "session_config": {key: 1}})}
@@ -66,7 +66,7 @@ class CompareTest(CommandTest):
         RELEASE >= (1, 32),
         "requires ORT 1.32, whose key specifies whether opsets are released",
     )
-    def test_the_reference_accepts_the_opsets_of_the_configuration(self) -> None:
+    def test_the_reference_accepts_the_opsets_of_the_configuration(self):
         variable = mock.patch.dict(os.environ, {"ALLOW_RELEASED_ONNX_OPSET_ONLY": "no"})  # ORT accepts 0 and 1 only
         with (
             variable,
@@ -74,7 +74,7 @@ class CompareTest(CommandTest):
         ):
             self.assertEqual(self.run_one(self.path, "--compare")["error"], None)
 
-    def test_the_first_configuration_is_a_reference(self) -> None:
+    def test_the_first_configuration_is_a_reference(self):
         path, key = self.put("gelu.onnx", GELU), "optimization.enable_gelu_approximation"
         configs = [json.dumps({"provider_options": {CPU: {}}, "session_config": {key: value}}) for value in (1, 0, 1)]
         words = [word for config in configs for word in ("--config", config)]
@@ -103,7 +103,7 @@ class CompareTest(CommandTest):
         )
         self.assertNotIn("difference_to_first", json.loads(ran.out)["configurations"][2]["outputs"][0])
 
-    def test_a_table_of_differences_to_the_first(self) -> None:
+    def test_a_table_of_differences_to_the_first(self):
         output = {
             "name": "Y",
             "type": "float32",
@@ -118,7 +118,7 @@ class CompareTest(CommandTest):
         self.assertEqual(run_page._cells(found | {"outputs": [output]})[-1], "match")
         self.assertEqual(run_page._cells(found | {"outputs": [differs, output]})[-1], "DIFFER")
 
-    def test_without_a_reference(self) -> None:
+    def test_without_a_reference(self):
         found = self.json("run", "--repeat", "2", self.path)
         self.assertIsNone(found["tolerance"])
         self.assertNotIn("difference", found["configurations"][0]["outputs"][0])
@@ -128,7 +128,7 @@ class CompareTest(CommandTest):
 
 
 class OperatorsOnTheCpuTest(CommandTest):
-    def test_operators_on_the_cpu(self) -> None:
+    def test_operators_on_the_cpu(self):
         kinds = [
             ("ai.onnx.ml", "A"),
             ("", "Conv"),
@@ -160,7 +160,7 @@ class SaveTest(CommandTest):
         with np.load(path) as found:
             return dict(found)
 
-    def test_outputs(self) -> None:
+    def test_outputs(self):
         values = np.array([[-1, 2, 3], [4, 5, 6]], np.float32)
         np.save(self.folder / "x.npy", values)
         found = self.saved(self.path, "--input", self.folder / "x.npy")  # the only input needs no name
@@ -169,7 +169,7 @@ class SaveTest(CommandTest):
         named = self.saved(self.path, "--input", f"X={self.folder}/x.npy")
         np.testing.assert_array_equal(named["Y"], found["Y"])
 
-    def test_several_configurations(self) -> None:
+    def test_several_configurations(self):
         configs = [
             "--config",
             "{}",
@@ -190,7 +190,7 @@ class SaveTest(CommandTest):
         with np.load(self.folder / "several.npz") as found:
             self.assertEqual(set(found), {"1/Y", "3/Y"})
 
-    def test_names_and_types(self) -> None:
+    def test_names_and_types(self):
         nodes = "file = Identity (text) z = SequenceConstruct (x, x)"
         path = self.put(
             "types.onnx",
@@ -206,7 +206,7 @@ class SaveTest(CommandTest):
         written = inputs.writable(np.array([1.5, 2.0], dtype))
         self.assertEqual((written.dtype.name, written.tolist()), ("float32", [1.5, 2.0]))
 
-    def test_a_seed(self) -> None:
+    def test_a_seed(self):
         default, zero, other = (self.saved(self.path, *flags) for flags in ([], ["--seed", "0"], ["--seed", "7"]))
         np.testing.assert_array_equal(default["Y"], np.random.default_rng(0).random((2, 3)).astype(np.float32))
         np.testing.assert_array_equal(default["Y"], zero["Y"])

@@ -70,7 +70,7 @@ FAILED = {"configuration": "{}", "error": {"message": "no | device"}}
 
 
 class FormsTest(CommandTest):
-    def test_the_options_write_files(self) -> None:
+    def test_the_options_write_files(self):
         words = [self.path, "--repeat", "2", "--compare"]
         for entries in ({}, {PREPACKING: "1"}):
             words += [
@@ -89,7 +89,7 @@ class FormsTest(CommandTest):
         self.assertIn(onnxruntime.__version__, texts["html"])
         self.assertEqual(len(list(csv.reader(io.StringIO(texts["csv"])))), 3)
 
-    def test_the_csv_file(self) -> None:
+    def test_the_csv_file(self):
         different = ran(3.0, outputs=[ran(1.0)["outputs"][0] | {"difference": DIFFERS}])
         rows = list(csv.DictReader(io.StringIO(run_tables.csv_text(result_of(ran(1.0), different, FAILED)))))
         self.assertEqual([row["p50 ms"] for row in rows], ["1", "3", ""])
@@ -98,14 +98,14 @@ class FormsTest(CommandTest):
         self.assertIn("DIFFERS from the CPU EP", rows[1]["output <Y>"])
         self.assertNotIn("DIFFERS", rows[0]["output <Y>"])
 
-    def test_the_markdown_table(self) -> None:
+    def test_the_markdown_table(self):
         head, line, *rows = run_tables.markdown(result_of(ran(1.0), FAILED)).splitlines()
         self.assertEqual((head.count("|"), line.count("|")), (4, 4))
         self.assertIn(r"no \| device", "".join(rows))
         self.assertIn("| &lt;m&gt;.onnx |", head)
         self.assertIn("| result |", run_tables.markdown(result_of(ran(1.0))))
 
-    def test_the_page(self) -> None:
+    def test_the_page(self):
         different = ran(3.0, outputs=[ran(1.0)["outputs"][0] | {"difference": DIFFERS}])
         page = run_tables.html(result_of(ran(1.0), different, FAILED, interrupted=True))
         self.assertIn("<h1>&lt;m&gt;.onnx", page)
@@ -114,7 +114,7 @@ class FormsTest(CommandTest):
         self.assertIn("interrupted", page)
         self.assertNotIn("interrupted", run_tables.html(result_of(ran(1.0))))
 
-    def test_the_picture(self) -> None:
+    def test_the_picture(self):
         page = run_tables.html(result_of(ran(1.0), ran(4.0)))
         svg = xml.etree.ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
         bars = [
@@ -129,7 +129,7 @@ class FormsTest(CommandTest):
 
 
 class InterruptTest(CommandTest):
-    def test_an_interrupt_prints_what_there_is(self) -> None:
+    def test_an_interrupt_prints_what_there_is(self):
         page = self.folder / "page.html"
         words = [
             "run",
@@ -154,7 +154,7 @@ class InterruptTest(CommandTest):
                 self.assertNotIn("matches", done.out)
             page.unlink(missing_ok=True)
 
-    def test_an_interrupt_among_several_configurations(self) -> None:
+    def test_an_interrupt_among_several_configurations(self):
         with mock.patch.object(OnnxRuntimeBackendRep, "run", interrupted_run(3 * 2 + 1)):
             words = [
                 "--compare",
@@ -190,7 +190,7 @@ def interrupted_run(after: int):
 
 
 class ProgressTest(CommandTest):
-    def test_a_terminal_shows_the_latest_step_alone(self) -> None:
+    def test_a_terminal_shows_the_latest_step_alone(self):
         stream = io.StringIO()
         progress = output.Progress()
         with (
@@ -213,7 +213,7 @@ class ProgressTest(CommandTest):
         self.assertEqual(stream.getvalue().count("\r"), 4)
 
     @unittest.skipUnless(pty, "needs a pseudo-terminal")
-    def test_a_run_on_a_terminal(self) -> None:
+    def test_a_run_on_a_terminal(self):
         ours, terminal = pty.openpty()
         command = [
             sys.executable,

@@ -30,7 +30,7 @@ HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
 @unittest.skipUnless(HAS_JSONSCHEMA, "requires the package jsonschema, which validates with the schema")
 class SchemaTest(unittest.TestCase):
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         import jsonschema  # not a requirement  # noqa: PLC0415
 
         made = schema()
@@ -57,7 +57,7 @@ class SchemaTest(unittest.TestCase):
                     [of[name].kind for of in kinds.values() if name in of],
                 )
 
-    def test_what_a_kind_takes_the_schema_takes(self) -> None:
+    def test_what_a_kind_takes_the_schema_takes(self):
         samples = [
             True,
             False,
@@ -108,7 +108,7 @@ class SchemaTest(unittest.TestCase):
                     self.assertEqual(self.takes(config), expected, (keyword, provider, name, value))
         self.assertGreater(judged, 500)
 
-    def test_a_family_takes_flags_and_numbers(self) -> None:
+    def test_a_family_takes_flags_and_numbers(self):
         for value, right in (
             (True, True),
             ("1", True),
@@ -119,7 +119,7 @@ class SchemaTest(unittest.TestCase):
             config = {"session_config": {"session.intra_op.something_new": value}}
             self.assertEqual(self.takes(config), right, value)
 
-    def test_what_no_table_has_it_refuses(self) -> None:
+    def test_what_no_table_has_it_refuses(self):
         for config in (
             {"session": {}},
             {"session_options": {"no_such": 1}},
@@ -159,7 +159,7 @@ class SchemaTest(unittest.TestCase):
 
 
 class CommandLineTest(CommandTest):
-    def test_descriptions(self) -> None:
+    def test_descriptions(self):
         made = schema()
         self.assertEqual(made["$schema"], "https://json-schema.org/draft/2020-12/schema")
         for version in (onnxruntime.__version__, onnxruntime.backend.__version__):
@@ -190,7 +190,7 @@ class CommandLineTest(CommandTest):
         described = properties["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
         self.assertRegex(described, r"\. Requires .+\. Default: ")
 
-    def test_json_without_the_flag(self) -> None:
+    def test_json_without_the_flag(self):
         self.assertEqual(json.loads(self.show("schema")), schema())
 
 

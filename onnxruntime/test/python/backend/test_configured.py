@@ -35,7 +35,7 @@ class ConfiguredTest(unittest.TestCase):
             "run_config": {SHRINKAGE: self.arena},
         }
 
-    def test_prepare_and_run(self) -> None:
+    def test_prepare_and_run(self):
         rep = onnxruntime.backend.prepare(MODEL, self.device, **self.configuration())
         (y,) = rep.run([X])
         np.testing.assert_array_equal(y, np.abs(X))
@@ -46,17 +46,17 @@ class ConfiguredTest(unittest.TestCase):
         self.assertEqual(dict(rep.unconfirmed), {})
         self.assertEqual(rep.node_assignment[self.ep], 2)
 
-    def test_run_config_of_one_run(self) -> None:
+    def test_run_config_of_one_run(self):
         rep = onnxruntime.backend.prepare(MODEL, self.device, provider_options={self.ep: {}})
         (y,) = rep.run([X], run_config={SHRINKAGE: self.arena})
         np.testing.assert_array_equal(y, np.abs(X))
         self.assertEqual(dict(rep.run_config), {})
 
-    def test_one_shot_run(self) -> None:
+    def test_one_shot_run(self):
         (y,) = onnxruntime.backend.run(MODEL, [X], self.device, **self.configuration())
         np.testing.assert_array_equal(y, np.abs(X))
 
-    def test_settings_that_are_not_permitted(self) -> None:
+    def test_settings_that_are_not_permitted(self):
         for keyword, settings in (
             ("provider_options", {self.ep: {"user_compute_stream": "1"}}),
             ("session_config", {"session.collect_node_memory_stats_to_file": "file.csv"}),

@@ -147,7 +147,7 @@ class ConformanceTest(unittest.TestCase):
             )
             self.assertEqual(line["backend"], onnxruntime.backend.__version__)
 
-    def test_reasons_begin_with_the_message(self) -> None:
+    def test_reasons_begin_with_the_message(self):
         start = "onnxruntime.capi.onnxruntime_pybind11_state.Fail: [ONNXRuntimeError] : 1 : FAIL : "
         simple = "/src/onnx/core/x.cc:52 virtual common::Status Conv::Compute(Context*) const "
         nested = "/src/y.h:5 auto Boundary(Func&&, format<Args ...>&&) [with bool t = (1); Func = f()::<lambda()>] "
@@ -170,11 +170,11 @@ class ConformanceTest(unittest.TestCase):
         self.assertEqual(conformance._reason("Fail: /a.cc:1 f(cut"), "Fail: ")
         self.assertEqual(conformance._reason(("test.py", 3, "Skipped: s")), "Skipped: s")
 
-    def test_a_crash_ends_the_process(self) -> None:
+    def test_a_crash_ends_the_process(self):
         self.check(self.report())
 
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "needs pytest-xdist")
-    def test_with_xdist_a_crash_is_one_failure(self) -> None:
+    def test_with_xdist_a_crash_is_one_failure(self):
         lines = self.report("-p", "xdist", "-n", "2")
         self.assertIn("4 failed, 5 passed, 1 skipped", self.ran.stdout)
         (crash,) = [line for line in lines if line["test"].endswith("crash")]

@@ -32,7 +32,7 @@ def prepare(options: dict | None, device: str | None = None, model=None, **keywo
 
 @needs_build
 class CudaBuildTest(unittest.TestCase):
-    def test_no_banner_of_an_ep_that_nobody_named(self) -> None:
+    def test_no_banner_of_an_ep_that_nobody_named(self):
         # If TensorRT's libraries are missing, ORT prints "EP Error". The stdout of a child contains native output, too.
         if TENSORRT not in onnxruntime.get_available_providers():
             self.skipTest("this ORT has no TensorRT")
@@ -50,7 +50,7 @@ class CudaBuildTest(unittest.TestCase):
 @needs_build
 @unittest.skipIf(GPUS, "requires a machine without a GPU")
 class WithoutGpuTest(unittest.TestCase):
-    def test_every_request_for_cuda_fails(self) -> None:
+    def test_every_request_for_cuda_fails(self):
         for options, device in (
             ({EP: {}}, None),
             ({CPU: {}, EP: {"device_id": 0, "use_tf32": False}}, None),
@@ -67,12 +67,12 @@ class WithoutGpuTest(unittest.TestCase):
                 with self.assertRaisesRegex(RuntimeError, "CUDA|Tensorrt|GPU"):
                     onnxruntime.backend.run(convolutions(), [image()], device, provider_options=options)
 
-    def test_the_error_says_what_may_be_missing(self) -> None:
+    def test_the_error_says_what_may_be_missing(self):
         missing = r"(NVIDIA.s driver is missing|The system says: .*cu|CUDA or cuDNN.*may be missing)"
         with self.assertRaisesRegex(RuntimeError, f"{EP}.*could not be attached.*{missing}"):
             prepare({EP: {}})
 
-    def test_who_asks_for_nothing_gets_the_cpu(self) -> None:
+    def test_who_asks_for_nothing_gets_the_cpu(self):
         made, array = convolutions(), image()
         for options in (None, {}, {CPU: {}}):
             rep = prepare(options, model=made)
@@ -83,7 +83,7 @@ class WithoutGpuTest(unittest.TestCase):
 @needs_build
 @unittest.skipUnless(GPUS, "requires a GPU, or with_software_cuda.sh")
 class WithGpuTest(unittest.TestCase):
-    def test_it_takes_every_node_and_computes_right(self) -> None:
+    def test_it_takes_every_node_and_computes_right(self):
         made, array = convolutions(), image()
         rep = prepare({EP: {"use_tf32": False}}, model=made, session_config=NO_CPU)
         self.assertEqual(rep.providers, (EP, CPU))
@@ -92,7 +92,7 @@ class WithGpuTest(unittest.TestCase):
         self.assertEqual({info.name for info in rep._session.get_input_memory_infos()}, {"Cuda"})
         np.testing.assert_allclose(rep.run([array])[0], on_cpu(made, array), atol=1e-3)
 
-    def test_every_option_is_set_and_read_back(self) -> None:
+    def test_every_option_is_set_and_read_back(self):
         options = {
             "device_id": 0,
             "gpu_mem_limit": 2**31,
@@ -130,13 +130,13 @@ class WithGpuTest(unittest.TestCase):
         self.assertEqual(rep.provider_options[EP].keys(), options.keys() - {*unconfirmed})
         rep.run([image()])
 
-    def test_a_memory_limit_is_kept(self) -> None:
+    def test_a_memory_limit_is_kept(self):
         array = image(16, 512)
         rep = prepare({EP: {"gpu_mem_limit": 2**20}}, model=convolutions(16, 512))
         with self.assertRaisesRegex(Exception, "memory"):
             rep.run([array])
 
-    def test_a_device_that_does_not_exist(self) -> None:
+    def test_a_device_that_does_not_exist(self):
         for keywords in (
             {"provider_options": {EP: {"device_id": 63}}},
             {"device": "CUDA:63"},
@@ -150,7 +150,7 @@ class WithGpuTest(unittest.TestCase):
             self.assertRegex(refused.exception.reason, "this machine, which has [1-9] devices")
             self.assertNotIn("Install", str(refused.exception))
 
-    def test_the_device_of_a_call_is_the_device_of_the_ep(self) -> None:
+    def test_the_device_of_a_call_is_the_device_of_the_ep(self):
         for options in (None, {EP: {}}, {EP: {"device_id": 0}}):
             rep = prepare(options, "CUDA:0")
             self.assertEqual(rep.provider_options[EP]["device_id"], "0")
@@ -162,7 +162,7 @@ class WithGpuTest(unittest.TestCase):
         os.environ.get("ORT_TEST_SOFTWARE_CUDA"),
         "requires the software CUDA, which a child can run without",
     )
-    def test_the_same_without_a_gpu(self) -> None:
+    def test_the_same_without_a_gpu(self):
         environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}
         command = [sys.executable, os.path.abspath(__file__), "WithoutGpuTest"]
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)

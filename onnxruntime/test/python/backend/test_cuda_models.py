@@ -97,7 +97,7 @@ class Pair:
 
 @needs_cuda
 class CapturedModelsTest(unittest.TestCase):
-    def tearDown(self) -> None:
+    def tearDown(self):
         gc.collect()
 
     def model(self, seed: int) -> ModelProto:
@@ -121,12 +121,12 @@ class CapturedModelsTest(unittest.TestCase):
         if ON_SOFTWARE_CUDA:
             self.assertGreaterEqual(replays() - before, RUNS)
 
-    def test_random_models(self) -> None:
+    def test_random_models(self):
         for seed in range(MODELS):
             with self.subTest(seed=seed), self.all_replayed():
                 self.runs(Pair(self.model(seed), by_set_providers=seed % 4 == 3), seed)
 
-    def test_set_providers_between_runs(self) -> None:
+    def test_set_providers_between_runs(self):
         for seed in range(MODELS):
             pair = Pair(self.model(seed))
             with self.subTest(seed=seed):
@@ -134,7 +134,7 @@ class CapturedModelsTest(unittest.TestCase):
                     self.runs(pair, 10 * seed + i, RUNS // 4)
                     pair.switch(bool(i % 2))
 
-    def test_graphs_of_one_session_share_memory(self) -> None:
+    def test_graphs_of_one_session_share_memory(self):
         """The intermediate values of graphs lie in the same memory, so that replays may not overlap."""
         shape, nodes, last = (64, 512), [], "X"
         for i in range(12):
@@ -151,7 +151,7 @@ class CapturedModelsTest(unittest.TestCase):
 
         in_threads(THREADS, runs)
 
-    def test_random_models_in_threads(self) -> None:
+    def test_random_models_in_threads(self):
         for seed in range(MODELS):
             with self.subTest(seed=seed):
                 pair = Pair(self.model(seed), by_set_providers=seed % 4 == 2)
@@ -160,7 +160,7 @@ class CapturedModelsTest(unittest.TestCase):
                     lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS),
                 )
 
-    def test_sessions_at_once(self) -> None:
+    def test_sessions_at_once(self):
         # Sessions on two devices change how all later sessions of this process run.
         self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
 
@@ -170,7 +170,7 @@ class CapturedModelsTest(unittest.TestCase):
 
         in_threads(THREADS, work)
 
-    def test_known_models(self) -> None:
+    def test_known_models(self):
         random = np.random.default_rng(0)
         for made, shape in (
             (models.transformer_block(joined=True), lambda i: (1 + i % 2, 3 + i % 3, 16)),
@@ -183,7 +183,7 @@ class CapturedModelsTest(unittest.TestCase):
                     pair.check({"X": random.standard_normal(shape(i)).astype(np.float32)})
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "requires /proc/self/statm of Linux")
-    def test_nothing_grows(self) -> None:
+    def test_nothing_grows(self):
         pair = Pair(self.model(3))
         self.runs(pair, 0, 300)
         before = models.resident_bytes()

@@ -45,7 +45,7 @@ def prepare(model=CLOSED, **keywords):
 class BadInputTest(request_tests.BadInputTest):
     """The configuration in the environment does not change the errors for arguments."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         configuration = {
             "session_config": {PREPACKING: 0},
             "run_config": {SHRINKAGE: "cpu:0"},
@@ -72,7 +72,7 @@ class AppliedTest(unittest.TestCase):
         self.assertEqual(rep.session.get_inputs()[0].shape, [2, 3])
         np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
-    def test_json_and_file(self) -> None:
+    def test_json_and_file(self):
         with environment(self.EVERYTHING):
             self.check_everything()
         with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ class AppliedTest(unittest.TestCase):
                 with environment(f"@{path}"):
                     self.check_everything()
 
-    def test_the_schema_for_editors_is_ignored(self) -> None:
+    def test_the_schema_for_editors_is_ignored(self):
         with environment({"$schema": "./schema.json", "session_config": {PREPACKING: 1}}):
             self.assertEqual(prepare(OPEN).configuration(), {"session_config": {PREPACKING: "1"}})
         for wrong in (
@@ -97,7 +97,7 @@ class AppliedTest(unittest.TestCase):
             ):
                 prepare(OPEN)
 
-    def test_empty(self) -> None:
+    def test_empty(self):
         available = usable_providers()
         for text, providers in (
             ("", available),
@@ -111,7 +111,7 @@ class AppliedTest(unittest.TestCase):
 
 
 class PrecedenceTest(unittest.TestCase):
-    def test_keywords_win_key_by_key(self) -> None:
+    def test_keywords_win_key_by_key(self):
         with environment({"session_config": {PREPACKING: 1, SPINNING: 1}, "run_config": {GRAPH_ID: 3}}):
             rep = prepare(session_config={SPINNING: 0}, run_config={GRAPH_ID: -1, SHRINKAGE: "cpu:0"})
         self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
@@ -130,7 +130,7 @@ class PrecedenceTest(unittest.TestCase):
             rep = prepare(OPEN, free_dimension_overrides={"N": 4})
             self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
 
-    def test_settings_that_the_caller_specifies_too(self) -> None:
+    def test_settings_that_the_caller_specifies_too(self):
         ep = {"provider_options": {"NoSuchExecutionProvider": {}}}
         ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
         for config, keywords in ((ep, ep), (ours, theirs)):
@@ -142,7 +142,7 @@ class PrecedenceTest(unittest.TestCase):
                 prepare(**keywords)
             self.assertNotIn(VARIABLE, str(refused.exception))
 
-    def test_a_warning_about_an_attribute_of_the_caller(self) -> None:
+    def test_a_warning_about_an_attribute_of_the_caller(self):
         config = {"session_options": {"inter_op_num_threads": 3}}
         for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
             with (
@@ -158,7 +158,7 @@ class PrecedenceTest(unittest.TestCase):
             (warning,) = prepare(run_config={GRAPH_ID: 3}).warnings
         self.assertNotIn(VARIABLE, warning)
 
-    def test_eps_of_the_environment_that_contradict_the_device(self) -> None:
+    def test_eps_of_the_environment_that_contradict_the_device(self):
         requested = request.Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
         with self.assertRaises(NotPermittedError) as raised:
             errors.reject(errors.Place("device"), "")
@@ -166,12 +166,12 @@ class PrecedenceTest(unittest.TestCase):
         self.assertNotIsInstance(blamed, NotPermittedError)
         self.assertIn(VARIABLE, str(blamed))
 
-    def test_a_keyword_that_names_nothing_wins_nothing(self) -> None:
+    def test_a_keyword_that_names_nothing_wins_nothing(self):
         with environment({"session_config": {PREPACKING: 1}}):
             for nothing in (None, {}):
                 self.assertEqual(dict(prepare(session_config=nothing).session_config), {PREPACKING: "1"})
 
-    def test_option_by_option_inside_an_ep_and_the_callers_eps_first(self) -> None:
+    def test_option_by_option_inside_an_ep_and_the_callers_eps_first(self):
         ours = {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": 1, "device_id": 1}}
         with environment({"provider_options": ours}):
             requested = request.of_call({"provider_options": {CUDA: {"use_tf32": 0}, CPU: {}}})
@@ -192,7 +192,7 @@ class OpenSessionTest(unittest.TestCase):
         "run_config": {GRAPH_ID: 3},
     }
 
-    def test_only_the_run_config_applies(self) -> None:
+    def test_only_the_run_config_applies(self):
         session = prepare()._session
         with environment(self.CONFIG):
             rep = onnxruntime.backend.prepare(session)
@@ -200,7 +200,7 @@ class OpenSessionTest(unittest.TestCase):
             rep = onnxruntime.backend.prepare(session, run_config={GRAPH_ID: 4})
             self.assertEqual(dict(rep.run_config), {GRAPH_ID: "4"})
 
-    def test_a_prepared_model_stays_as_it_was_prepared(self) -> None:
+    def test_a_prepared_model_stays_as_it_was_prepared(self):
         rep = prepare(run_config={GRAPH_ID: 1})
         with environment(self.CONFIG):
             self.assertIs(onnxruntime.backend.prepare(rep), rep)
@@ -209,7 +209,7 @@ class OpenSessionTest(unittest.TestCase):
                 {GRAPH_ID: "1", SHRINKAGE: "cpu:0"},
             )
 
-    def test_a_broken_value_is_an_error_all_the_same(self) -> None:
+    def test_a_broken_value_is_an_error_all_the_same(self):
         session = prepare()._session
         for broken in ("{", {"run_config": {GRAPH_ID: 5000}}):
             with environment(broken), self.assertRaisesRegex(RuntimeError, VARIABLE):
@@ -217,7 +217,7 @@ class OpenSessionTest(unittest.TestCase):
 
 
 class BrokenTest(unittest.TestCase):
-    def test_what_it_cannot_be(self) -> None:
+    def test_what_it_cannot_be(self):
         deep = "[" * 100_000
         for text, why in (
             ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
@@ -255,7 +255,7 @@ class BrokenTest(unittest.TestCase):
                     prepare()
                 self.assertNotIn("\n", str(refused.exception))
 
-    def test_a_file_that_is_no_text_or_endless(self) -> None:
+    def test_a_file_that_is_no_text_or_endless(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "configuration.json")
             for content, why in (
@@ -272,7 +272,7 @@ class BrokenTest(unittest.TestCase):
             with environment(f"@{path}"):
                 prepare()
 
-    def test_the_same_allowlist(self) -> None:
+    def test_the_same_allowlist(self):
         for config, place in (
             ({"session_config": {WRITES: "x"}}, rf"session_config\['{WRITES}'\]"),
             ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
@@ -300,7 +300,7 @@ class BrokenTest(unittest.TestCase):
                     prepare()
                 self.assertNotIsInstance(refused.exception, NotPermittedError)
 
-    def test_while_the_model_would_configure(self) -> None:
+    def test_while_the_model_would_configure(self):
         with (
             environment({"run_config": {GRAPH_ID: 3}}),
             mock.patch.dict(os.environ, {"ORT_LOAD_CONFIG_FROM_MODEL": "1"}),

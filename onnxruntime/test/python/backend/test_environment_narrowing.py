@@ -173,7 +173,7 @@ def permit(device: str | None = None, **given: object) -> Permit:
 
 
 class Case(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.enterContext(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         # With fewer CPUs than threads, spinning is refused.
@@ -187,19 +187,19 @@ class Case(unittest.TestCase):
 
 
 class NarrowingTest(Case):
-    def test_permitted(self) -> None:
+    def test_permitted(self):
         with environment(POLICY):
             for given in AS_PERMITTED:
                 with self.subTest(given):
                     permit(**given)
 
-    def test_not_permitted(self) -> None:
+    def test_not_permitted(self):
         with environment(POLICY):
             for given, place in NOT_PERMITTED:
                 with self.subTest(given):
                     self.refused(place, permit, **given)
 
-    def test_callers_may_set_nothing(self) -> None:
+    def test_callers_may_set_nothing(self):
         with environment({"permit": {}, "session_options": {THREADS: 2}}):
             for nothing in (
                 {},
@@ -217,7 +217,7 @@ class NarrowingTest(Case):
                 with self.subTest(given):
                     self.assertRaises(NotPermittedError, permit, **given)
 
-    def test_the_environment_is_not_narrowed(self) -> None:
+    def test_the_environment_is_not_narrowed(self):
         eps = {TENSORRT: {"trt_fp16_enable": True}, CANN: {"enable_cann_graph": 1}}
         with environment({"permit": {}, "provider_options": eps}):
             for same in (
@@ -252,7 +252,7 @@ class NarrowingTest(Case):
         with environment({"permit": {}, "session_config": {"no.such": 1}}):
             self.assertRaisesRegex(RuntimeError, VARIABLE, permit)
 
-    def test_a_broken_part(self) -> None:
+    def test_a_broken_part(self):
         for part in BROKEN:
             with self.subTest(part), environment({"permit": part}), no_session_opens():
                 with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: permit: ") as raised:
@@ -273,7 +273,7 @@ class NarrowingTest(Case):
             ):
                 onnxruntime.backend.prepare(MODEL)
 
-    def test_a_value_of_another_kind_of_the_ep(self) -> None:
+    def test_a_value_of_another_kind_of_the_ep(self):
         webgpu = "WebGpuExecutionProvider"
         # The plugin EP permits both values, and the built-in EP of this process only one.
         with environment({"permit": {"provider_options": {webgpu: {"enableGraphCapture": [True, False]}}}}):
@@ -282,7 +282,7 @@ class NarrowingTest(Case):
             place = ("provider_options", webgpu, "enableGraphCapture")
             self.refused(place, permit, provider_options={webgpu: {"enableGraphCapture": True}})
 
-    def test_each_name_of_the_allowlist_can_be_permitted(self) -> None:
+    def test_each_name_of_the_allowlist_can_be_permitted(self):
         """On each machine, also names and values that only one kind of an EP has."""
         entries = [(keyword, "", table) for keyword, table in BY_KEYWORD.items()]
         entries += [("provider_options", ep, table) for ep, kinds in PROVIDERS.items() for table in kinds.values()]
@@ -295,11 +295,11 @@ class NarrowingTest(Case):
 class CallsTest(Case):
     """The calls of the backend, with sessions on the CPU EP."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         super().setUp()
         self.enterContext(environment(POLICY))
 
-    def test_prepare_run_and_their_models(self) -> None:
+    def test_prepare_run_and_their_models(self):
         prepare, run = onnxruntime.backend.prepare, onnxruntime.backend.run
         with no_session_opens():
             for call, arguments in (
@@ -322,7 +322,7 @@ class CallsTest(Case):
         again = prepare(MODEL, **rep.configuration())
         self.assertEqual(again.configuration(), rep.configuration())
 
-    def test_runs(self) -> None:
+    def test_runs(self):
         rep = onnxruntime.backend.prepare(MODEL)
         sessions = (onnxruntime.InferenceSession(MODEL, providers=[CPU]), rep)
         for prepared in (rep, *map(onnxruntime.backend.prepare, sessions)):
@@ -356,7 +356,7 @@ class CallsTest(Case):
             prepared.run_options()
             prepared.run([X], timeout=9, cancellation=onnxruntime.backend.Cancellation())
 
-    def test_a_permission_that_is_withdrawn(self) -> None:
+    def test_a_permission_that_is_withdrawn(self):
         rep = onnxruntime.backend.prepare(MODEL)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "policy.json")
@@ -378,7 +378,7 @@ class CallsTest(Case):
                         )
                         path.write_text("{}")
 
-    def test_each_prepare_reads_the_file(self) -> None:
+    def test_each_prepare_reads_the_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "policy.json")
             for allowed in ([1], [2]):

@@ -52,7 +52,7 @@ class WarningsTest(unittest.TestCase):
             call(**keywords)
         return given
 
-    def test_one_warning_at_the_line_of_the_caller(self) -> None:
+    def test_one_warning_at_the_line_of_the_caller(self):
         misspelt = ("provider_option", "session_configs", "run_configs", "sesion_config")
         rep, unknown = prepare(), [{name: {}} for name in misspelt]
         with_entry = [*unknown, {"session_config": {"session.intra_op.no_such": 1}}]
@@ -75,7 +75,7 @@ class WarningsTest(unittest.TestCase):
                         self.assertEqual((warning.filename, warning.category), (__file__, RuntimeWarning))
                         self.assertIn(*keywords, str(warning.message))
 
-    def test_the_module_of_the_caller(self) -> None:
+    def test_the_module_of_the_caller(self):
         code = compile("prepare(model, no_such_keyword=1)", "<caller>", "exec")
         for module in (
             {},
@@ -92,7 +92,7 @@ class WarningsTest(unittest.TestCase):
                 callers = [warning.filename for warning in given]
                 self.assertEqual(callers, [] if "ignored" in module.values() else ["<caller>"])
 
-    def test_many_keywords_are_few_warnings(self) -> None:
+    def test_many_keywords_are_few_warnings(self):
         many, rep = {f"unknown_{number}": 1 for number in range(200)}, prepare()
         for call in (prepare, lambda **keywords: rep.run([X], **keywords)):
             self.assertIn("192 further", str(self.warned(call, **many)[-1].message))
@@ -125,7 +125,7 @@ class SentErrorsTest(unittest.TestCase):
         }
         return {name: caught(call) for name, call in calls.items()}
 
-    def test_copies(self) -> None:
+    def test_copies(self):
         raised = self.raised()
         public = subclasses(errors.DetailedError)
         names = {kind.__name__ for kind in public}
@@ -151,7 +151,7 @@ class SentErrorsTest(unittest.TestCase):
                     for field in FIELDS:
                         self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
 
-    def test_a_refused_value_is_a_short_text(self) -> None:
+    def test_a_refused_value_is_a_short_text(self):
         rep, spinning = prepare(), "session.intra_op.allow_spinning"
         calls = {
             "13": lambda: prepare(session_config={"no.such.key": 13}),
@@ -180,7 +180,7 @@ class SentErrorsTest(unittest.TestCase):
                 self.assertIsInstance(error, errors.NotPermittedError)
                 self.assertEqual((type(error.value), error.value), (str, expected))
 
-    def test_a_refusal_has_few_frames_of_the_library(self) -> None:
+    def test_a_refusal_has_few_frames_of_the_library(self):
         rep, model = prepare(), two_nodes((2, 4))
         wrong = {"session_config": {"session.intra_op.allow_spinning": "yes"}}
         for call in (
@@ -205,7 +205,7 @@ class SentErrorsTest(unittest.TestCase):
             with self.subTest(str(error)):
                 self.assertTrue(1 <= len(own) <= 4, frames.format())
 
-    def test_defaults(self) -> None:
+    def test_defaults(self):
         error = InputError("message")
         self.assertEqual((error.input, error.expected, error.got), (None, "", ""))
 

@@ -48,7 +48,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         rep = prepare(source or OPEN, free_dimension_overrides=given)
         return [node.shape for node in rep.session.get_inputs()]
 
-    def test_sizes_become_shapes(self) -> None:
+    def test_sizes_become_shapes(self):
         self.assertEqual(self.shapes(None), [["N", "M"], ["N", 1]])
         self.assertEqual(self.shapes({}), [["N", "M"], ["N", 1]])
         self.assertEqual(self.shapes({"N": np.int64(5), "M": "3"}), [[5, 3], [5, 1]])
@@ -59,20 +59,20 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             for source in (OPEN, onnx.load_from_string(OPEN), path):
                 self.assertEqual(self.shapes({"N": 5}, source), [[5, "M"], [5, 1]])
 
-    def test_the_configuration_repeats_them(self) -> None:
+    def test_the_configuration_repeats_them(self):
         rep = onnxruntime.backend.prepare(OPEN, free_dimension_overrides={"N": 5})
         self.assertEqual(rep.configuration(), {"free_dimension_overrides": {"N": 5}})
         again = onnxruntime.backend.prepare(OPEN, **rep.configuration())
         self.assertEqual(again.session.get_inputs()[0].shape, [5, "M"])
 
-    def test_a_run_has_the_size(self) -> None:
+    def test_a_run_has_the_size(self):
         inputs = [np.ones((5, 3), np.float32), np.ones((5, 1), np.float32)]
         on_cpu = {"provider_options": {}}  # the software CUDA has no kernel of NonZero
         onnxruntime.backend.run(OPEN, inputs, free_dimension_overrides={"N": 5}, **on_cpu)
         with self.assertRaises(InputError):
             onnxruntime.backend.run(OPEN, inputs, free_dimension_overrides={"N": 4}, **on_cpu)
 
-    def test_names_and_sizes_that_are_not_accepted(self) -> None:
+    def test_names_and_sizes_that_are_not_accepted(self):
         for name in ("Z", "n", "N ", "Q", "N\0x"):  # which no input has
             self.assert_refused(name, {name: 5})
         self.assert_refused("N", {"N": 1}, two_nodes())
@@ -107,7 +107,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assertEqual(refused.exception.keyword, "free_dimension_overrides")
         self.assertIn(key, (None, refused.exception.key))
 
-    def test_an_input_that_becomes_too_large(self) -> None:
+    def test_an_input_that_becomes_too_large(self):
         most = 2**25 if CAPPED else 2**24
         self.assertEqual(self.shapes({"N": MOST, "M": most // MOST})[0], [MOST, most // MOST])
         # The model's own dimensions count, and a dimension without elements does not hide the others.
@@ -120,7 +120,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         beside = model(f"(float[N] X, float[{most + 1}] W) => (float[N] Y) {{ Y = Identity(X) }}")
         self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
 
-    def test_all_sizes_together_are_limited_if_folding_is_not_capped(self) -> None:
+    def test_all_sizes_together_are_limited_if_folding_is_not_capped(self):
         """ORT before 1.27 has no cap, and OpenVINO folds by itself."""
         matrix = "(float[B, S] X) => (float[P, Q] Y) {{ {} }}".format
         negated = "() => (float[P, Q] z) { z = Neg(X) }"
@@ -173,7 +173,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         with mock.patch.object(Process, "here", return_value=Process((1, 26), "x86_64")):
             self.assert_refused("", {"S": 4097}, mask)
 
-    def test_weights_do_not_count(self) -> None:
+    def test_weights_do_not_count(self):
         """ORT and EPs fold a node of weights with any sizes."""
         graph = "(float[B, S] X) => (float[B, S] Y) { s = Shape(X) e = Expand(t, s) f = Neg(w) "
         made = model(
@@ -190,7 +190,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         with expected:
             free_dimensions.apply(onnxruntime.SessionOptions(), compiling, made)
 
-    def test_functions_are_checked(self) -> None:
+    def test_functions_are_checked(self):
         body = "(x) => (y) { s = Shape(x) c = ConstantOfShape(s) y = Add(x, c) }"
         function = f'<domain: "local", opset_import: ["": 21]> Mask {body}'
         made = model("(float[B, S] X) => (float[P, Q] Y) { Y = local.Mask(X) }", function)
@@ -198,7 +198,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.check(made, {"B": 256, "S": 2**16}, False)
 
     @unittest.skipUnless(CAPPED, "ORT before 1.27 has no cap")
-    def test_no_larger_cap_of_a_caller(self) -> None:
+    def test_no_larger_cap_of_a_caller(self):
         mask = model("(float[B, S] X) => (float[P, Q] Y) { s = Shape(X) c = ConstantOfShape(s) Y = Add(X, c) }")
         for cap in (2**20, 2**24, 2**24 + 1):
             keywords = {"session_config": {session_config.FOLDING_CAP: cap}}
@@ -211,7 +211,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             self.assertEqual(refused.exception.key, session_config.FOLDING_CAP)
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
-    def test_the_check_takes_little(self) -> None:
+    def test_the_check_takes_little(self):
         """Vectors as long as the largest input, and many nodes: onnx's inference with values takes gigabytes."""
         code = """
             import resource
@@ -236,7 +236,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assertLess(seconds, 5)
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
-    def test_a_size_does_not_make_the_session_fold_gigabytes(self) -> None:
+    def test_a_size_does_not_make_the_session_fold_gigabytes(self):
         """Masks of N x N, one with a chain of nodes, and their product with a batch, in a separate process."""
         code = """
             import os, resource, sys
@@ -274,7 +274,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertLess(int(done.stdout.split()[-1]), 320)
 
-    def test_disagreeing_session(self) -> None:
+    def test_disagreeing_session(self):
         with (
             mock.patch.object(onnxruntime.SessionOptions, "add_free_dimension_override_by_name"),
             self.assertRaisesRegex(RuntimeError, "'N' of input 'X'"),

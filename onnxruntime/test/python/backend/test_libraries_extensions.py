@@ -70,7 +70,7 @@ class ExtensionTest(unittest.TestCase):
         return onnxruntime_extensions.get_library_path()
 
     @needs_extensions
-    def test_an_operator_of_onnxruntime_extensions(self) -> None:
+    def test_an_operator_of_onnxruntime_extensions(self):
         text = np.array(["Straße", "abc"], object)
         for name, reported in (
             ("onnxruntime_extensions", "onnxruntime_extensions"),
@@ -85,7 +85,7 @@ class ExtensionTest(unittest.TestCase):
         self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ())
 
     @needs_extensions
-    def test_a_library_is_registered_once(self) -> None:
+    def test_a_library_is_registered_once(self):
         with tempfile.TemporaryDirectory() as folder:
             link = Path(folder, "linked.so")
             try:
@@ -103,12 +103,12 @@ class ExtensionTest(unittest.TestCase):
                     self.assertEqual(rep.extensions, (reported,))
 
     @needs_extensions
-    def test_a_package_that_returns_a_path_object(self) -> None:
+    def test_a_package_that_returns_a_path_object(self):
         source = f"import pathlib\ndef get_library_path():\n    return pathlib.Path({self.library()!r})\n"
         with modules(odd=source), self.environment("odd"):
             self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ("odd",))
 
-    def test_packages_without_a_library(self) -> None:
+    def test_packages_without_a_library(self):
         returns = "def get_library_path():\n    return {}\n".format
         for source, problem in (
             *((returns(value), "") for value in ("None", "''", "1", "b'/x'", repr(os.path.abspath("none.so")))),
@@ -122,7 +122,7 @@ class ExtensionTest(unittest.TestCase):
             with self.subTest(source), modules(odd=source):
                 self.assert_not_registered("odd", problem)
 
-    def test_extensions_that_do_not_exist(self) -> None:
+    def test_extensions_that_do_not_exist(self):
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder, "text.so")
             text.write_text("not a library")
@@ -147,7 +147,7 @@ class ExtensionTest(unittest.TestCase):
         self.assertNotIsInstance(error.exception, NotPermittedError)
         self.assertIn(ascii(name)[1:-1], str(error.exception))
 
-    def test_a_check_imports_nothing(self) -> None:
+    def test_a_check_imports_nothing(self):
         with tempfile.TemporaryDirectory() as folder:
             ran = os.path.join(folder, "ran")
             source = f"open({ran!r}, 'w').close()\nget_library_path = str\n"
@@ -176,7 +176,7 @@ class ExtensionTest(unittest.TestCase):
         with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
             self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
 
-    def test_values_that_are_not_a_list_of_names(self) -> None:
+    def test_values_that_are_not_a_list_of_names(self):
         for keyword, given in itertools.product(LIBRARIES, ("json", [1], [""], {"a": 1}, None)):
             with self.subTest(keyword, given=given), self.assertRaises(ValueError):
                 configuration.parse(json.dumps({keyword: given}))

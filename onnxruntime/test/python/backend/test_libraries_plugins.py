@@ -35,7 +35,7 @@ PACKAGE = f"get_ep_name = lambda: {NEW!r}\nget_library_path = lambda: {LIBRARY!r
 class RegistrationTest(unittest.TestCase):
     """ORT's own registration is a mock, which adds as many devices as ``self.devices`` has."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.found, self.devices = list(onnxruntime.get_ep_devices()), 1
         self.enterContext(mock.patch.dict(plugins._registered))
         self.enterContext(mock.patch.object(onnxruntime, "get_ep_devices", lambda: self.found))
@@ -58,7 +58,7 @@ class RegistrationTest(unittest.TestCase):
         self.assertNotIsInstance(error.exception, NotPermittedError)
         return str(error.exception)
 
-    def test_a_library_is_registered_once(self) -> None:
+    def test_a_library_is_registered_once(self):
         with modules(my_ep=PACKAGE):
             for _ in range(2):
                 self.prepare("my_ep", PLUGIN, "my_ep")
@@ -66,14 +66,14 @@ class RegistrationTest(unittest.TestCase):
         self.prepare()
         self.register.assert_called_once_with(NEW, LIBRARY)
 
-    def test_two_libraries_of_one_name(self) -> None:
+    def test_two_libraries_of_one_name(self):
         first, second = (f"{NEW}={os.path.realpath(name)}" for name in ("a.so", "b.so"))
         self.assertIn(ascii(first)[1:-1][:40], self.fails(first, second))
         self.register.assert_called_once()
         self.register.side_effect = RuntimeError("EP library is already registered")  # by the application
         self.assertIn("already", self.fails(f"Other={LIBRARY}"))
 
-    def test_two_threads(self) -> None:
+    def test_two_threads(self):
         start = threading.Barrier(4)
         self.register.side_effect = lambda *_: [
             threading.Event().wait(0.05),
@@ -83,7 +83,7 @@ class RegistrationTest(unittest.TestCase):
             list(pool.map(lambda _: [start.wait(), plugins.register([PLUGIN])], range(4)))
         self.register.assert_called_once()
 
-    def test_an_interrupt_leaves_no_lock_taken(self) -> None:
+    def test_an_interrupt_leaves_no_lock_taken(self):
         def interrupt() -> NoReturn:
             raise KeyboardInterrupt
 
@@ -101,7 +101,7 @@ class RegistrationTest(unittest.TestCase):
             at_every_moment(interrupt, register, check)
 
     @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
-    def test_a_fork_while_another_thread_registers(self) -> None:
+    def test_a_fork_while_another_thread_registers(self):
         with ThreadPoolExecutor(1) as other:
             other.submit(plugins._lock.acquire).result()
             child = os.fork()
@@ -112,7 +112,7 @@ class RegistrationTest(unittest.TestCase):
             other.submit(plugins._lock.release)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
-    def test_a_plugin_without_a_device(self) -> None:
+    def test_a_plugin_without_a_device(self):
         self.devices = 0
         with self.assertWarnsRegex(RuntimeWarning, NEW):
             self.prepare(PLUGIN)
@@ -125,14 +125,14 @@ class RegistrationTest(unittest.TestCase):
             self.prepare(PLUGIN, provider_options={NEW: {}})
         self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", NEW))
 
-    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self) -> None:
+    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self):
         self.devices = 0
         with self.assertWarns(RuntimeWarning):
             plugins.register([f"{CPU}={LIBRARY}"])
         with no_session_opens(), self.assertRaises(NotPermittedError):
             self.prepare()
 
-    def test_plugins_that_cannot_be_registered(self) -> None:
+    def test_plugins_that_cannot_be_registered(self):
         operators = "def get_library_path(): ...\n"
         relative = "get_ep_name = lambda: 'X'\nget_library_path = lambda: 'libep.so'\n"
         with modules(
@@ -155,7 +155,7 @@ class RegistrationTest(unittest.TestCase):
                     self.assertRegex(self.fails(plugin), reason)
         self.register.assert_not_called()
 
-    def test_the_device_of_a_plugin_is_supported(self) -> None:
+    def test_the_device_of_a_plugin_is_supported(self):
         config = {"plugins": [f"{CUDA}={LIBRARY}"]}
         metadata = {"library_path": LIBRARY}
         self.register.side_effect = lambda ep, _: self.found.append(mock.Mock(ep_name=ep, ep_metadata=metadata))
@@ -171,7 +171,7 @@ class RegistrationTest(unittest.TestCase):
 
 
 class CheckTest(unittest.TestCase):
-    def test_problems(self) -> None:
+    def test_problems(self):
         for names, reason in (
             (["none"], "no Python package"),
             (["A=none.so"], "absolute"),

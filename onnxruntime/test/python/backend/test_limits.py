@@ -58,7 +58,7 @@ def limited(
 
 class LimitTest(unittest.TestCase):
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         cls.values = np.eye(400, dtype=np.float32)
         cls.rep = onnxruntime.backend.prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
 
@@ -67,29 +67,29 @@ class LimitTest(unittest.TestCase):
         with onnxruntime.backend.prepare(two_nodes()) as rep:
             np.testing.assert_array_equal(rep.run([X], timeout=60)[0], X)
 
-    def test_a_run_that_takes_too_long(self) -> None:
+    def test_a_run_that_takes_too_long(self):
         for timeout in (0.2, np.float32(0.2)):
             with self.assertRaises(TimeoutError):
                 self.rep.run([self.values], timeout=timeout)
         self.still_right()
 
-    def test_a_timeout_that_ends_before_its_thread_waits(self) -> None:
+    def test_a_timeout_that_ends_before_its_thread_waits(self):
         for _ in range(20):
             with self.assertRaises(TimeoutError):
                 self.rep.run([self.values], timeout=1e-9)
 
-    def test_a_cancellation_after_the_timeout(self) -> None:
+    def test_a_cancellation_after_the_timeout(self):
         for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
             cancellation = Cancellation()
             run = limited(onnxruntime.RunOptions(), timeout, cancellation)
             with self.subTest(timeout), self.assertRaises(error), run:
                 cancellation.cancel()
 
-    def test_a_run_that_ends_in_time_although_its_thread_is_late(self) -> None:
+    def test_a_run_that_ends_in_time_although_its_thread_is_late(self):
         with mock.patch.object(limits, "_keep_deadline"):
             np.testing.assert_array_equal(onnxruntime.backend.run(two_nodes(), [X], timeout=1e-9)[0], X)
 
-    def test_the_prepared_model_is_usable_afterwards(self) -> None:
+    def test_the_prepared_model_is_usable_afterwards(self):
         looping = parsed("""(int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
             Y = Loop <body = once (int64 i, bool c, float[2] x) => (bool d, float[2] y) <float one = {1}> {
                 d = Identity (c)
@@ -103,7 +103,7 @@ class LimitTest(unittest.TestCase):
         for keywords in ({}, {"timeout": 60}, {"cancellation": Cancellation()}):
             np.testing.assert_array_equal(rep.run(few, **keywords)[0], [3, 3])
 
-    def test_another_thread_cancels_several_runs(self) -> None:
+    def test_another_thread_cancels_several_runs(self):
         cancellation, ended = Cancellation(), []
 
         def run() -> None:
@@ -120,7 +120,7 @@ class LimitTest(unittest.TestCase):
             self.rep.run([self.values], cancellation=cancellation)
         self.still_right()
 
-    def test_one_shot_run(self) -> None:
+    def test_one_shot_run(self):
         cancellation = Cancellation()
         (y,) = onnxruntime.backend.run(two_nodes(), [X], timeout=60, cancellation=cancellation)
         np.testing.assert_array_equal(y, X)
@@ -128,7 +128,7 @@ class LimitTest(unittest.TestCase):
         with self.assertRaises(RunCancelledError):
             onnxruntime.backend.run(two_nodes(), [X], cancellation=cancellation)
 
-    def test_an_error_does_not_keep_the_session(self) -> None:
+    def test_an_error_does_not_keep_the_session(self):
         rep = onnxruntime.backend.prepare(two_nodes())
         session = weakref.ref(rep.session)
         gc.disable()
@@ -142,7 +142,7 @@ class LimitTest(unittest.TestCase):
         del rep
         self.assertIsNone(session())
 
-    def test_none_is_no_limit(self) -> None:
+    def test_none_is_no_limit(self):
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
             mock.patch.object(plan, "Limited", side_effect=AssertionError("a limited run")),
@@ -154,7 +154,7 @@ class LimitTest(unittest.TestCase):
             ):
                 np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
 
-    def test_invalid_limits(self) -> None:
+    def test_invalid_limits(self):
         for timeout in (1e6, 10**6):  # the longest
             limits.Limits(timeout)
         longer = float("inf"), 10**6 + 1, 10**400
@@ -188,7 +188,7 @@ class InterruptError(BaseException):
 class MomentTest(unittest.TestCase):
     """A profile function acts at every moment of a limited run at which Python calls signal handlers."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.rep = onnxruntime.backend.prepare(two_nodes(), provider_options={})
         self.rep.run([X])  # the first run has many more moments
         self.cancellation = Cancellation()
@@ -196,7 +196,7 @@ class MomentTest(unittest.TestCase):
     def run_limited(self) -> list:
         return self.rep.run([X], timeout=3600, cancellation=self.cancellation)
 
-    def test_interrupts_leave_nothing(self) -> None:
+    def test_interrupts_leave_nothing(self):
         runs, keep_deadline = [], limits._keep_deadline
 
         def recorded(run: limits.Limited) -> None:
@@ -223,7 +223,7 @@ class MomentTest(unittest.TestCase):
             X.tolist(),
         )
 
-    def test_cancelling_never_waits(self) -> None:
+    def test_cancelling_never_waits(self):
         def cancel() -> None:
             self.cancellation.cancel()
 
@@ -249,7 +249,7 @@ class DeadlineTest(unittest.TestCase):
             self.assertLess(time.monotonic(), end, "a deadline was not kept")
             time.sleep(0.001)
 
-    def test_many_runs_need_one_thread(self) -> None:
+    def test_many_runs_need_one_thread(self):
         self.run_late()
         before, counts = _thread._count(), []
 
@@ -261,7 +261,7 @@ class DeadlineTest(unittest.TestCase):
         in_threads(run, run, run)
         self.assertLessEqual(max(counts), before + 3)
 
-    def test_runs_with_several_deadlines(self) -> None:
+    def test_runs_with_several_deadlines(self):
         started = time.monotonic()
         runs = [(onnxruntime.RunOptions(), timeout) for timeout in (3600, 0.3, 0.02, 3600, 0.1)]
         limited_runs = [limited(*run) for run in runs]
@@ -290,7 +290,7 @@ class DeadlineTest(unittest.TestCase):
         self.wait_for(find)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found[0]), ctypes.py_object(SystemExit))
 
-    def test_an_error_in_the_thread(self) -> None:
+    def test_an_error_in_the_thread(self):
         calls = []
 
         def failing() -> None:
@@ -302,7 +302,7 @@ class DeadlineTest(unittest.TestCase):
         self.wait_for(lambda: len(calls) > 2)
         self.run_late()
 
-    def test_an_exception_that_ends_the_thread(self) -> None:
+    def test_an_exception_that_ends_the_thread(self):
         calls = []
 
         def ending() -> None:
@@ -317,7 +317,7 @@ class DeadlineTest(unittest.TestCase):
             self.wait_for(lambda: options.terminate)
         self.run_late()
 
-    def test_a_thread_that_ends_and_cannot_be_replaced(self) -> None:
+    def test_a_thread_that_ends_and_cannot_be_replaced(self):
         def ending() -> None:
             limits._with_deadlines.discard(ending)
             raise SystemExit
@@ -331,7 +331,7 @@ class DeadlineTest(unittest.TestCase):
             self.wait_for(lambda: limits._keeper is None)
         self.run_late()
 
-    def test_an_exception_while_the_thread_sleeps(self) -> None:
+    def test_an_exception_while_the_thread_sleeps(self):
         """It ends the thread when the next run has a deadline, or when a deadline comes."""
         for _ in range(5):
             self.run_late()
@@ -342,7 +342,7 @@ class DeadlineTest(unittest.TestCase):
             self.end_thread()
             self.wait_for(lambda: options.terminate)
 
-    def test_a_finalizer_in_the_thread(self) -> None:
+    def test_a_finalizer_in_the_thread(self):
         ended = []
 
         def finalize() -> None:
@@ -355,7 +355,7 @@ class DeadlineTest(unittest.TestCase):
         self.run_late()
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
-    def test_a_forked_process(self) -> None:
+    def test_a_forked_process(self):
         ran = run_code("""
 import os, time
 from onnxruntime import RunOptions

@@ -45,7 +45,7 @@ from onnxruntime.backend.session.construction import Construction
 
 @needs_global_lock
 class WaitingTest(unittest.TestCase):
-    def test_side_by_side(self) -> None:
+    def test_side_by_side(self):
         lock = SessionLock(side_by_side=True)
         check(in_run(lock), in_run(lock), waits=False)
         check(in_run(lock), in_alone(lock), waits=True)
@@ -56,14 +56,14 @@ class WaitingTest(unittest.TestCase):
         check(in_block(lock), in_replay(lock), waits=True)
         check(in_replay(lock), in_block(lock), waits=True)
 
-    def test_one_after_the_other(self) -> None:
+    def test_one_after_the_other(self):
         lock = SessionLock(side_by_side=False)
         kinds = (in_run, in_alone, in_block, in_replay)
         for first in kinds:
             for second in kinds:
                 check(first(lock), second(lock), waits=True)
 
-    def test_alone_waits_for_every_thread_that_ever_ran(self) -> None:
+    def test_alone_waits_for_every_thread_that_ever_ran(self):
         lock = SessionLock(side_by_side=True)
         holders = [Held(in_run(lock)).__enter__() for _ in range(5)]
         alone = Held(in_alone(lock))
@@ -73,7 +73,7 @@ class WaitingTest(unittest.TestCase):
         with alone:
             pass
 
-    def test_a_terminated_run_stops_waiting(self) -> None:
+    def test_a_terminated_run_stops_waiting(self):
         for side_by_side, wait, holds in itertools.product((True, False), (in_run, in_alone), (in_run, in_alone)):
             if not (side_by_side and wait is holds is in_run):
                 with self.subTest(side_by_side=side_by_side, wait=wait, holds=holds):
@@ -99,7 +99,7 @@ class WaitingTest(unittest.TestCase):
             self.assertEqual(results, ["terminated"])
         check(in_alone(lock), in_run(lock), waits=True)  # nothing is left taken
 
-    def test_a_process_that_cannot_run_sessions(self) -> None:
+    def test_a_process_that_cannot_run_sessions(self):
         lock = SessionLock(side_by_side=True)
         lock.failure = "CUDA is broken"
         for call in (lock.run, lock.run_unnested, lock.run_alone):
@@ -108,7 +108,7 @@ class WaitingTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "CUDA is broken"), lock.alone():
             pass
 
-    def test_a_block_in_a_block(self) -> None:
+    def test_a_block_in_a_block(self):
         """The end of the inner one does not release the lock."""
         lock = SessionLock(side_by_side=True)
         with lock.alone():
@@ -120,7 +120,7 @@ class WaitingTest(unittest.TestCase):
         with other:
             pass
 
-    def test_a_thread_that_is_alone_cannot_wait_for_a_worker(self) -> None:
+    def test_a_thread_that_is_alone_cannot_wait_for_a_worker(self):
         """The worker would wait for this thread."""
         lock = SessionLock(side_by_side=True)
         lock.check_waits()
@@ -128,13 +128,13 @@ class WaitingTest(unittest.TestCase):
             lock.check_waits()
         lock.check_waits()
 
-    def test_threads_that_ended_leave_nothing(self) -> None:
+    def test_threads_that_ended_leave_nothing(self):
         lock = SessionLock(side_by_side=True)
         for _ in range(20):
             Held(in_run(lock)).let_go()
         self.assertFalse(lock._running)
 
-    def test_many_threads(self) -> None:
+    def test_many_threads(self):
         """No thread is inside together with one that is alone."""
         self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(1e-5)
@@ -187,7 +187,7 @@ class MiddleTest(unittest.TestCase):
         outer(middle)
         return done == [1]
 
-    def test_each_pair(self) -> None:
+    def test_each_pair(self):
         """A plain run goes on in the middle of a call that is not alone. A block is not a call."""
         for side_by_side in (True, False):
             kinds = self.kinds(side_by_side)
@@ -196,7 +196,7 @@ class MiddleTest(unittest.TestCase):
                 with self.subTest(side_by_side=side_by_side, outer=outer, inner=inner):
                     self.assertEqual(self.goes_on(kinds[outer], kinds[inner]), beside or outer == "block")
 
-    def test_a_call_after_an_error(self) -> None:
+    def test_a_call_after_an_error(self):
         for side_by_side in (True, False):
             kinds = self.kinds(side_by_side)
             for outer, inner in itertools.product(kinds, repeat=2):
@@ -205,7 +205,7 @@ class MiddleTest(unittest.TestCase):
                     call(nothing)
                 check_free(*kinds.values())
 
-    def test_in_the_middle_of_calls_of_two_threads(self) -> None:
+    def test_in_the_middle_of_calls_of_two_threads(self):
         kinds = self.kinds(side_by_side=True)
         for names in itertools.product(kinds, repeat=4):
             with self.subTest(names):
@@ -215,7 +215,7 @@ class MiddleTest(unittest.TestCase):
                     partial(self.goes_on, other_outer, other_inner),
                 )
 
-    def test_in_a_worker(self) -> None:
+    def test_in_a_worker(self):
         """A finalizer cannot use sessions in a worker, whose own calls are replays and calls that are alone."""
         kinds, got = self.kinds(side_by_side=True), []
         lock = kinds["run"].func.__self__
@@ -246,7 +246,7 @@ class Session:
 @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
 @needs_global_lock
 class ForkTest(unittest.TestCase):
-    def test_a_forked_process(self) -> None:
+    def test_a_forked_process(self):
         """It has no thread of its parent, and cannot use the device of its parent's sessions."""
         ran = run_code("""
 import os, signal
@@ -298,7 +298,7 @@ class WhichTest(unittest.TestCase):
         self.assertIs(created, session)
         return session
 
-    def test_providers(self) -> None:
+    def test_providers(self):
         for providers, lock in (
             (["CPUExecutionProvider"], None),
             (["OpenVINOExecutionProvider", "CPUExecutionProvider"], None),
@@ -312,7 +312,7 @@ class WhichTest(unittest.TestCase):
                 if lock is not None:
                     check(partial(self.create, providers), in_alone(lock), waits=True)
 
-    def test_the_device_of_a_thread_is_known_before_the_creation(self) -> None:
+    def test_the_device_of_a_thread_is_known_before_the_creation(self):
         """A creation that fails can leave another device current in its thread."""
         lock = SessionLock(side_by_side=True)
         with mock.patch.object(locks, "of", return_value=lock):
@@ -321,13 +321,13 @@ class WhichTest(unittest.TestCase):
                     self.create(["CUDAExecutionProvider"], lambda: divmod(1, 0), device_id)
                 self.assertEqual(lock.other_devices, device_id == "1")
 
-    def test_a_new_session_belongs_to_the_lock(self) -> None:
+    def test_a_new_session_belongs_to_the_lock(self):
         lock = SessionLock(side_by_side=True)
         with mock.patch.object(locks, "of", return_value=lock):
             session = self.create(["CUDAExecutionProvider"], nothing)
         self.assertIs(state.of(session).owned, *lock._owned.values())
 
-    def test_a_failed_creation_leaves_nothing_in_its_frames(self) -> None:
+    def test_a_failed_creation_leaves_nothing_in_its_frames(self):
         """The program can keep the error. ORT's second attempt has the error of the first as its cause."""
         ended = []
 
@@ -356,7 +356,7 @@ class WhichTest(unittest.TestCase):
             ended.clear()
             del kept
 
-    def test_of_a_prepared_model(self) -> None:
+    def test_of_a_prepared_model(self):
         with onnxruntime.backend.prepare(two_nodes(), provider_options={}) as rep:
             with rep.device_lock():  # the CPU needs none
                 pass

@@ -45,7 +45,7 @@ def deep(levels: int, function: Callable) -> object:
 class ErrorTest(unittest.TestCase):
     """No error leaves a lock taken."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         lock, options, lock_of_one = (
             SessionLock(side_by_side=True),
             RunOptions(),
@@ -77,7 +77,7 @@ class ErrorTest(unittest.TestCase):
             partial(locks.call_holding, lock_of_one, None),
         )
 
-    def test_recursion(self) -> None:
+    def test_recursion(self):
         limit = sys.getrecursionlimit()
         self.addCleanup(sys.setrecursionlimit, limit)
         used = len(inspect.stack())
@@ -96,7 +96,7 @@ class ErrorTest(unittest.TestCase):
             self.assertGreater(raised, 0)  # from Python 3.12 on, calls of C code do not count
 
     @unittest.skipUnless(sys.implementation.name == "cpython", "makes allocations of CPython fail")
-    def test_memory(self) -> None:
+    def test_memory(self):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool allocates memory, too, between any two lines")
         try:
@@ -128,11 +128,11 @@ class Session(SimpleNamespace):
 class InterruptTest(unittest.TestCase):
     """Ctrl-C at any moment leaves no lock taken."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         previous = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, previous)
 
-    def test_at_each_step(self) -> None:
+    def test_at_each_step(self):
         """Of a call that waits for nothing, that waits for another one, and of a call that releases a session."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
@@ -187,7 +187,7 @@ class InterruptTest(unittest.TestCase):
             del session
         lock.release_ended()
 
-    def test_an_interrupted_call_in_a_block(self) -> None:
+    def test_an_interrupted_call_in_a_block(self):
         """It does not release the lock of the block."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
@@ -202,7 +202,7 @@ class InterruptTest(unittest.TestCase):
                     break
             self.assertFalse(interrupter.interrupted)
 
-    def test_at_random_moments(self) -> None:
+    def test_at_random_moments(self):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
         lock = SessionLock(side_by_side=True)
@@ -226,7 +226,7 @@ class InterruptTest(unittest.TestCase):
         hasattr(signal, "pthread_kill"),
         "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
     )
-    def test_while_it_waits(self) -> None:
+    def test_while_it_waits(self):
         lock = SessionLock(side_by_side=True)
         with Held(in_run(lock)):
             check_free(in_run(lock))

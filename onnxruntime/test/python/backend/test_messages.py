@@ -189,7 +189,7 @@ class MessagesTest(unittest.TestCase):
             1,
         )
 
-    def test_errors(self) -> None:
+    def test_errors(self):
         for section, (kind, table) in SECTIONS.items():
             for call, expected in rows(table):
                 with self.subTest(section, call=call):
@@ -210,7 +210,7 @@ class MessagesTest(unittest.TestCase):
                         [keyword, *names, "", ""][:3],
                     )
 
-    def test_warnings(self) -> None:
+    def test_warnings(self):
         for call, expected in rows(IGNORED):
             with self.subTest(call), warnings.catch_warnings(record=True) as given:
                 warnings.simplefilter("always")
@@ -218,7 +218,7 @@ class MessagesTest(unittest.TestCase):
                 (message,) = [str(one.message) for one in given if one.category is RuntimeWarning]
                 self.check(message, expected)
 
-    def test_other_errors(self) -> None:
+    def test_other_errors(self):
         for kind, table in OTHER_ERRORS.items():
             for call, expected in rows(table):
                 with self.subTest(call):
@@ -229,7 +229,7 @@ class MessagesTest(unittest.TestCase):
                     if kind not in (InputError, TimeoutError, RunCancelledError) and "A run" not in expected:
                         self.check_traceback(error)
 
-    def test_no_message_is_listed_twice(self) -> None:
+    def test_no_message_is_listed_twice(self):
         tables = [
             *(table for _, table in SECTIONS.values()),
             IGNORED,

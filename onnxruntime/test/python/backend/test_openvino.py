@@ -48,7 +48,7 @@ for device in ("AUTO:CPU", "MULTI:CPU"):
 """
 
 
-def check_failing_runs(options: dict) -> None:
+def check_failing_runs(options: dict):
     """Check that a run that must fail fails. With one thread, OpenVINO returns the outputs of the previous run."""
     made = parsed("(float[N] a, float[M] b) => (float[K] y) { y = Add (a, b) }")
     four, three = np.full(4, 21, np.float32), np.zeros(3, np.float32)
@@ -91,15 +91,15 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
         return options
 
     @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "the system cannot bind a process to a CPU")
-    def test_on_one_core(self) -> None:
+    def test_on_one_core(self):
         """Refused where it is not safe, left out where nobody named it; through AUTO it is right there."""
         run_in_a_new_process(_ON_ONE_CORE)
 
     @unittest.skipUnless(hasattr(signal, "SIGUSR1"), "the system has no such signal")
-    def test_a_signal_after_another_thread_released_the_session(self) -> None:
+    def test_a_signal_after_another_thread_released_the_session(self):
         run_in_a_new_process(_SIGNAL_AFTER_A_RELEASE)
 
-    def test_an_absent_device_is_an_error(self) -> None:
+    def test_an_absent_device_is_an_error(self):
         for device in ("GPU.9", "AUTO:GPU.9", "HETERO:GPU.9,CPU"):
             with self.subTest(device), self.assertRaises(NotPermittedError) as caught:
                 onnxruntime.backend.prepare(convolutions(), provider_options={EP: {"device_type": device}})

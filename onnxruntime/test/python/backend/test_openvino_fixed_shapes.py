@@ -44,7 +44,7 @@ NOT_FIXED = (
 
 
 class FixedShapesTest(unittest.TestCase):
-    def test_models(self) -> None:
+    def test_models(self):
         for text in FIXED + NOT_FIXED:
             with self.subTest(text):
                 self.assertIs(fixed_shapes.are_fixed(parsed(text, "com.microsoft")), text in FIXED)
@@ -52,7 +52,7 @@ class FixedShapesTest(unittest.TestCase):
         unknown.graph.input[0].type.tensor_type.ClearField("shape")
         self.assertFalse(fixed_shapes.are_fixed(unknown))
 
-    def test_operators_of_onnx(self) -> None:
+    def test_operators_of_onnx(self):
         """In ONNX's tests of one node, onnx infers the outputs of an operator that counts as one with fixed shapes."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -72,7 +72,7 @@ class FixedShapesTest(unittest.TestCase):
         self.assertLessEqual(not_inferred, {"GroupNormalization", "MeanVarianceNormalization"})  # of the input's shape
         self.assertGreater(len(checked), 100)
 
-    def test_why_runs_are_serial(self) -> None:
+    def test_why_runs_are_serial(self):
         fixed = parsed("(float[2] x) => (float[2] y) { y = Neg(x) }")
         whole = [OPENVINO]
         for examined, model, size, eps, why in (

@@ -79,7 +79,7 @@ class KnownDefectsTest(unittest.TestCase):
         model = parsed(text)
         return known_defects.that_is_wrong(model, session_of(model, *on_cpu))
 
-    def test_variants(self) -> None:
+    def test_variants(self):
         """The program runs all of them on an EP. This test runs on each base."""
         for (name, (part, count)), is_plugin in product(REFUSED.items(), (False, True)):
             refused = 0
@@ -95,16 +95,16 @@ class KnownDefectsTest(unittest.TestCase):
                 self.assertEqual(refused, 0 if is_plugin and name not in ON_PLUGIN else count)
 
     @plugin(False)
-    def test_right(self) -> None:
+    def test_right(self):
         for text, on_cpu in RIGHT.items():
             with self.subTest(text):
                 self.assertEqual(self.wrong(text, on_cpu), "")
 
-    def test_branches_are_examined(self) -> None:
+    def test_branches_are_examined(self):
         self.assertIn("has repeats", self.wrong(TILE_IN_IF))
 
     @plugin(False)
-    def test_sizes_of_the_session(self) -> None:
+    def test_sizes_of_the_session(self):
         """Those of free_dimension_overrides."""
         model = parsed(IF)
         session = session_of(model)
@@ -112,14 +112,14 @@ class KnownDefectsTest(unittest.TestCase):
         self.assertEqual(known_defects.that_is_wrong(model, session), "")
 
     @plugin(False)
-    def test_functions_of_the_model(self) -> None:
+    def test_functions_of_the_model(self):
         text = "(float[2] x) => (float[2] y) { y = Max(x) }"
         function = """<domain: "own", opset_import: ["": 21]> F (x) => (y) { y = Max(x) }"""
         model = parsed(text.replace("Max", "own.F") + function, "own")
         self.assertIn("copies an input", known_defects.that_is_wrong(model, session_of(parsed(text))))
 
     @plugin(False)
-    def test_time_is_linear(self) -> None:
+    def test_time_is_linear(self):
         """Also for weights whose values are in a file that does not exist."""
         model = parsed("(float[2] x) => (float[2] y) { y = Max(x, w) }", w=np.ones(2, np.float32))
         session = session_of(model)

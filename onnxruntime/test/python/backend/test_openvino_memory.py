@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import product
+from random import Random
 
 import numpy as np
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, needs_openvino
@@ -37,7 +38,7 @@ MODELS = (
 
 
 class InputMemoryTest(unittest.TestCase):
-    def test_copies(self) -> None:
+    def test_copies(self):
         """A copy has the values of the input, and all copies of an input have one address."""
         numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
         values = [
@@ -67,12 +68,12 @@ class InputMemoryTest(unittest.TestCase):
         self.assertEqual(len(addresses), 1)
         self.assertNotEqual(memory.copy("y", numbers).ctypes.data, memory.copy("x", numbers).ctypes.data)
 
-    def test_values_that_the_ep_does_not_support_stay(self) -> None:
+    def test_values_that_the_ep_does_not_support_stay(self):
         memory = InputMemory()
         for value in (np.array(["a"], object), [np.ones(2)], {"a": 1.0}, None):
             self.assertIs(memory.copy("x", value), value)
 
-    def test_size(self) -> None:
+    def test_size(self):
         """The memory of inputs that grow is bounded, and stays where the EP can write into it."""
         memory = InputMemory()
         for size in range(1, 2000):
@@ -104,7 +105,7 @@ class OpenVinoTest(unittest.TestCase):
 
             yield text, is_free, run
 
-    def test_memory_of_callers(self) -> None:
+    def test_memory_of_callers(self):
         for text, is_free, run in self.models():
             kept = []
             least = int("a =" in text)  # the EP fails if a part receives a value without elements
@@ -124,10 +125,21 @@ class OpenVinoTest(unittest.TestCase):
             for array, before in kept:
                 same_array(array, before)
 
-    def test_threads(self) -> None:
+    def test_a_part_that_returns_its_input(self):
+        rep = self.prepare(
+            "(float[N,3] x) => (float[A,3] p, float[B,3] q, float[C,3] r, float[D,3] t) { c = Cast<to=1>(x)"
+            f"s = Shape(c) d = Reshape(c, s) p = {ON_CPU}(d) q = Cast<to=1>(p) r = {ON_CPU}(c) t = {ON_CPU}(c) }}"
+        )
+        draw = Random(0)
+        for number in range(120):
+            given = np.full((draw.choice((1, 3, 64, 300)), 3), number, np.float32)
+            for output in rep.run([given]):
+                same_array(output, given)
+
+    def test_threads(self):
         for text, is_free, run in self.models():
 
-            def run_some(thread: int, is_free=is_free, run=run) -> None:
+            def run_some(thread: int, is_free=is_free, run=run):
                 for number in range(40):
                     rows = 1 + (thread + number) % 7 if is_free else 5
                     run(np.full((rows, 3), 100 * thread + number + 1, np.float32))
@@ -135,7 +147,7 @@ class OpenVinoTest(unittest.TestCase):
             with self.subTest(text), ThreadPoolExecutor(4) as pool:
                 list(pool.map(run_some, range(4)))
 
-    def test_settings_that_release_memory(self) -> None:
+    def test_settings_that_release_memory(self):
         """They are refused if the graph has several parts on the EP, or parts on other EPs."""
         shrinkage = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
         x = np.ones((2, 3), np.float32)
@@ -147,6 +159,7 @@ class OpenVinoTest(unittest.TestCase):
             rep = self.prepare(text)
             for call in (
                 partial(self.prepare, text, enable_cpu_mem_arena=False),
+                partial(self.prepare, text, enable_mem_pattern=True),
                 partial(self.prepare, text, run_config=shrinkage),
                 partial(rep.run, [x], run_config=shrinkage),
                 partial(rep.with_run_config(shrinkage).run, [x]),
@@ -155,7 +168,7 @@ class OpenVinoTest(unittest.TestCase):
                     self.assertIs(type(caught(call)), expected)
 
     @unittest.skipIf(HAS_BUILT_IN_OPENVINO, "a defect of the plugin EP")
-    def test_settings_with_which_constant_text_is_not_folded(self) -> None:
+    def test_settings_with_which_constant_text_is_not_folded(self):
         text = "(float[N] x) => (float[N] y) { y = Abs(x) }"
         for settings in (
             {"graph_optimization_level": "ORT_DISABLE_ALL"},

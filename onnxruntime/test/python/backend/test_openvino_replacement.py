@@ -51,7 +51,7 @@ def rows(count: int, value: float) -> np.ndarray:
 class InterruptTest(unittest.TestCase):
     """Ctrl-C in the middle of a replacement, with sessions of the CPU EP."""
 
-    def test_at_each_step(self) -> None:
+    def test_at_each_step(self):
         """The next replacement succeeds, and an interrupt replaces the whole session or nothing."""
         content = two_rows().SerializeToString()
         for moment in range(1000):
@@ -75,21 +75,21 @@ class OpenVinoTest(unittest.TestCase):
         # In bfloat16, which is a default of OpenVINO, small integers are exact.
         return onnxruntime.backend.prepare(made or two_rows(), provider_options={ep: options or {}}, **keywords)
 
-    def fail_once(self, rep) -> None:
+    def fail_once(self, rep):
         with self.assertRaises(Exception):  # noqa: B017 # ORT's own Fail or RuntimeException
             rep.run([rows(3, 1000), rows(5, 777)])
 
-    def assert_right(self, rep, count: int = 1) -> None:
+    def assert_right(self, rep, count: int = 1):
         np.testing.assert_array_equal(rep.run([rows(count, 2), rows(count, 1)])[0], rows(count, 3))
 
-    def assert_replaced(self, rep, right=None) -> None:
+    def assert_replaced(self, rep, right=None):
         self.fail_once(rep)
         self.assert_right(right or rep)
 
-    def run_mixed(self, rep, threads: int, draw: Callable) -> None:
+    def run_mixed(self, rep, threads: int, draw: Callable):
         """Run inputs from ``draw``, which returns them with the output, ``None`` for a run that must fail."""
 
-        def run_some(seed: int) -> None:
+        def run_some(seed: int):
             choose = random.Random(seed)
             for _ in range(MIXED_RUNS // threads):
                 inputs, expected = draw(choose)
@@ -103,7 +103,7 @@ class OpenVinoTest(unittest.TestCase):
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(run_some, range(threads)))
 
-    def test_mixed_runs(self) -> None:
+    def test_mixed_runs(self):
         def draw(choose: random.Random) -> tuple:
             x, s, a, b = (choose.randint(1, most) for most in (4, 4, 60, 60))
             s = x if s == 1 else s
@@ -119,7 +119,7 @@ class OpenVinoTest(unittest.TestCase):
                 self.assertIn(OPENVINO, rep.providers[0])
                 self.run_mixed(rep, threads, draw)
 
-    def test_mixed_runs_of_fixed_shapes(self) -> None:
+    def test_mixed_runs_of_fixed_shapes(self):
         """Failed runs leave nothing behind, also for runs that are parallel."""
 
         def draw(choose: random.Random) -> tuple:
@@ -132,7 +132,7 @@ class OpenVinoTest(unittest.TestCase):
         for _ in range(5):
             self.run_mixed(rep, 4, draw)
 
-    def test_reports_and_free_dimensions_stay(self) -> None:
+    def test_reports_and_free_dimensions_stay(self):
         rep = self.prepare(two_rows("rows"), DEVICES[1], free_dimension_overrides={"rows": 3})
         session, inner = rep.session, rep.session._sess
         names = ("providers", "provider_options", "unconfirmed", "node_assignment")
@@ -150,7 +150,7 @@ class OpenVinoTest(unittest.TestCase):
         self.assertIs(rep.session, session)
         self.assertEqual(reported(), before)
 
-    def test_each_rep_of_a_session_knows_of_a_failure(self) -> None:
+    def test_each_rep_of_a_session_knows_of_a_failure(self):
         rep = self.prepare()
         for other in (
             rep.with_run_config({}),
@@ -160,7 +160,7 @@ class OpenVinoTest(unittest.TestCase):
             self.assert_replaced(rep, other)
             self.assert_replaced(other, rep)
 
-    def test_all_routes(self) -> None:
+    def test_all_routes(self):
         rep = self.prepare()
         x, s = rows(1, 2), rows(1, 1)
         for inputs, keywords in (
@@ -173,7 +173,7 @@ class OpenVinoTest(unittest.TestCase):
             self.fail_once(rep)
             np.testing.assert_array_equal(rep.run(inputs, **keywords)[0], 3)
 
-    def test_a_session_of_the_caller_is_not_replaced(self) -> None:
+    def test_a_session_of_the_caller_is_not_replaced(self):
         options = onnxruntime.SessionOptions()
         add_openvino(options, {})
         session = InferenceSession(two_rows().SerializeToString(), options)
@@ -186,7 +186,7 @@ class OpenVinoTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "cannot replace"):
                 self.assert_right(each)
 
-    def test_a_changed_file_is_an_error(self) -> None:
+    def test_a_changed_file_is_an_error(self):
         """The file of the model, before or while the replacement reads it, or its external data."""
         for external, while_read in ((False, False), (False, True), (True, False)):
             with self.subTest(external=external, while_read=while_read), tempfile.TemporaryDirectory() as folder:
@@ -198,7 +198,7 @@ class OpenVinoTest(unittest.TestCase):
                 rep = self.prepare(path)
                 self.assert_replaced(rep)
 
-                def replace(changed: Path = weights if external else path) -> None:
+                def replace(changed: Path = weights if external else path):
                     content = changed.read_bytes()
                     changed.unlink()
                     changed.write_bytes(content)
@@ -217,7 +217,7 @@ class OpenVinoTest(unittest.TestCase):
                         with self.assertRaises(RuntimeError):
                             self.assert_right(rep)
 
-    def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self) -> None:
+    def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self):
         with tempfile.TemporaryDirectory() as folder:
             empty = Path(folder, "empty")
             empty.touch()
@@ -227,7 +227,7 @@ class OpenVinoTest(unittest.TestCase):
                     self.assertIsInstance(expected, Exception)
                     self.assertIs(type(got), type(expected))
 
-    def test_an_io_binding_outlives_its_inner_session(self) -> None:
+    def test_an_io_binding_outlives_its_inner_session(self):
         rep = self.prepare()
         for _ in range(5):
             binding = rep.session.io_binding()
@@ -242,7 +242,7 @@ class OpenVinoTest(unittest.TestCase):
                 continue
             np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], 3)
 
-    def test_the_session_ends_with_its_last_owner(self) -> None:
+    def test_the_session_ends_with_its_last_owner(self):
         rep = self.prepare()
         rep.session.io_binding()
         session = weakref.ref(rep.session)

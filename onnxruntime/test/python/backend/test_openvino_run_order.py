@@ -35,7 +35,7 @@ class AlarmError(Exception):
     """An error of the program's own signal handler."""
 
 
-def renew(session: SimpleNamespace) -> None:
+def renew(session: SimpleNamespace):
     session._providers = session.created = object()
 
 
@@ -43,18 +43,18 @@ def itself(inner: object) -> object:
     return inner
 
 
-def fail(inner: object) -> None:
+def fail(inner: object):
     raise RuntimeException("failed")
 
 
 class OrderTest(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.session = SimpleNamespace()  # also its own origin
         renew(self.session)
         self.first = self.session._providers  # the inner session
         self.order_with(renew)
 
-    def order_with(self, renew: Callable) -> None:
+    def order_with(self, renew: Callable):
         self.session.renew = renew
         self.order = RunOrder(lambda: self.session, self.session, "", copies=False)
         self.run_one(itself)
@@ -63,12 +63,12 @@ class OrderTest(unittest.TestCase):
         """Return the output of ``compute``, a function of the inner session."""
         return self.order.run(options, lambda *_: [compute(self.session._providers)], INPUTS, options)[0]
 
-    def assert_replaced(self, expected: bool = True) -> None:
+    def assert_replaced(self, expected: bool = True):
         new = self.run_one(itself)
         self.assertEqual(new is not self.first, expected)
         self.assertIs(new, self.session._providers)
 
-    def test_errors_that_replace_the_inner_session(self) -> None:
+    def test_errors_that_replace_the_inner_session(self):
         """Only errors of ORT from inside the EP do, also if a signal handler raises another error after one."""
         for error, context, replaces in (
             *((kind("failed"), None, True) for kind in ORT_ERRORS),
@@ -88,7 +88,7 @@ class OrderTest(unittest.TestCase):
                     self.run_one(mock.Mock(side_effect=error))
                 self.assert_replaced(replaces)
 
-    def test_an_interrupt_while_the_caller_handles_an_error_of_ort(self) -> None:
+    def test_an_interrupt_while_the_caller_handles_an_error_of_ort(self):
         try:
             raise Fail("an error of another session")
         except Fail:
@@ -96,12 +96,12 @@ class OrderTest(unittest.TestCase):
                 self.run_one(mock.Mock(side_effect=KeyboardInterrupt))
         self.assert_replaced(False)
 
-    def test_an_interrupt_hides_no_failed_run(self) -> None:
+    def test_an_interrupt_hides_no_failed_run(self):
         for moment in range(400):
             self.setUp()
             has_failed = False
 
-            def compute(*_: object) -> None:
+            def compute(*_: object):
                 nonlocal has_failed
                 has_failed = True
                 raise Fail("failed")
@@ -115,7 +115,7 @@ class OrderTest(unittest.TestCase):
         self.assertFalse(interrupter.interrupted)
         self.assertGreater(moment, 5)
 
-    def test_a_run_that_waits_can_be_canceled(self) -> None:
+    def test_a_run_that_waits_can_be_canceled(self):
         options = onnxruntime.RunOptions()
         options.terminate = True
         with (
@@ -125,7 +125,7 @@ class OrderTest(unittest.TestCase):
             self.run_one(itself, options)
         self.assert_replaced(False)
 
-    def test_a_run_inside_a_run(self) -> None:
+    def test_a_run_inside_a_run(self):
         """A signal handler or a finalizer that runs the session in the middle of a run gets an error."""
 
         def nested(inner: object) -> object:
@@ -136,7 +136,7 @@ class OrderTest(unittest.TestCase):
         self.assertIs(self.run_one(nested), self.first)
         self.assert_replaced(False)
 
-    def test_a_session_that_cannot_be_replaced_raises_until_it_can(self) -> None:
+    def test_a_session_that_cannot_be_replaced_raises_until_it_can(self):
         """The backend tries again, and the caller can change the session."""
         for is_changed in (False, True):
             self.setUp()
@@ -151,7 +151,7 @@ class OrderTest(unittest.TestCase):
                 renewal.side_effect = renew
             self.assert_replaced()
 
-    def test_the_first_run_of_each_inner_session_is_computed_twice(self) -> None:
+    def test_the_first_run_of_each_inner_session_is_computed_twice(self):
         computed = []
         for inner in range(2):
             renew(self.session)

@@ -67,31 +67,31 @@ class ModelTest(Checks, unittest.TestCase):
             for have, want in zip(rep.run(feeds(run)), on_cpu.run(None, feeds(run)), strict=True):
                 np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-4)
 
-    def test_a_convolutional_net(self) -> None:
+    def test_a_convolutional_net(self):
         self.check_block(
             models.convolutional_net(),
             lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)},
         )
 
-    def test_transformer_blocks(self) -> None:
+    def test_transformer_blocks(self):
         for joined in (False, True):
             made = models.transformer_block(joined)
             self.check_block(made, lambda run: {"X": self.data(run, 1 + run % 2, 3 + run % 3, 16)})
 
-    def test_hidden_copies_are_refused_by_name(self) -> None:
+    def test_hidden_copies_are_refused_by_name(self):
         for operator, made in models.hidden_copies():
             refused = self.assertRaisesRegex(NotPermittedError, rf"node '\w*' \({operator}, which makes ")
             with self.subTest(operator, graph=str(made.graph.node)), refused:
                 prepare(made)
 
-    def test_what_the_optimizers_make_of_it_decides(self) -> None:
+    def test_what_the_optimizers_make_of_it_decides(self):
         # If ORT fuses the Reshape and the Transpose, no stale value is left.
         made = parsed("(float[2] X) => (float[2] Y) { T = Neg (X) Y = Identity (T) }")
         prepare(made)
         with self.assertRaisesRegex(NotPermittedError, "Identity"):
             prepare(made, graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
 
-    def test_random_models(self) -> None:
+    def test_random_models(self):
         refused, elsewhere = 0, 0
         for seed in range(_MODELS):
             made = models.random_model(seed, on_cuda=False)
@@ -131,7 +131,7 @@ class OperatorTest(unittest.TestCase):
         except operators.ORT_ERRORS:
             return None
 
-    def test_copies_are_stale_and_refused(self) -> None:
+    def test_copies_are_stale_and_refused(self):
         # If one is right, its condition is not needed. If one is permitted, the table is wrong.
         wanted = {
             "Max",
@@ -157,7 +157,7 @@ class OperatorTest(unittest.TestCase):
                     stale.add(variant.operator)
         self.assertEqual(stale, wanted | views)
 
-    def test_permitted_operators_are_replayed(self) -> None:
+    def test_permitted_operators_are_replayed(self):
         seen_of = set()
         for variant in operators.variants():
             made = operators.placed(variant, shared=False) or variant.model
@@ -175,7 +175,7 @@ class OperatorTest(unittest.TestCase):
             seen_of.add(variant.operator)
         self.assertEqual({name for _, name in OPERATORS} - seen_of, {"Shape"})
 
-    def test_views_share_their_input_however_memory_is_planned(self) -> None:
+    def test_views_share_their_input_however_memory_is_planned(self):
         graph = """(float[6,4] X) => (float[2,12] Y, float[2,3,4] Z) <int64[3] s = {2, 3, 4}, int64[1] z = {0}> {
             a = Reshape (X, s)
             b = Neg (a)

@@ -67,7 +67,7 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
         options.add_provider_for_devices(devices[:1], {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'})
         return options
 
-    def test_precision_is_what_it_computes_in(self) -> None:
+    def test_precision_is_what_it_computes_in(self):
         made, array = convolutions(), image()
         about_cpu = Path("/proc/cpuinfo")
         if not about_cpu.exists() or "bf16" not in about_cpu.read_text():
@@ -75,12 +75,12 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
         error = np.abs(prepare({OPENVINO: {}}, made).run([array])[0] - on_cpu(made, array)).max()
         self.assertGreater(error, EpTests.TOLERANCE * 10)
 
-    def test_a_device_that_it_does_not_have_is_an_error(self) -> None:
+    def test_a_device_that_it_does_not_have_is_an_error(self):
         with no_session_opens(), self.assertRaises(NotPermittedError) as refused:
             prepare({OPENVINO: {"device_id": 7}})
         self.assertEqual((refused.exception.provider, refused.exception.key), (OPENVINO, "device_id"))
 
-    def test_without_a_device_or_not_registered_it_is_unavailable(self) -> None:
+    def test_without_a_device_or_not_registered_it_is_unavailable(self):
         printed = run_in_a_new_process(
             "import test_plugins as tests\n"
             "def attempt(name):\n"
@@ -106,7 +106,7 @@ class SecondNameTest(EpTests, unittest.TestCase):
     OPTIONS = {"precision": "FP32"}  # noqa: RUF012
     UNCONFIRMED = {"precision": "f32"}  # noqa: RUF012
 
-    def test_it_attaches_only_when_named(self) -> None:
+    def test_it_attaches_only_when_named(self):
         self.assertIn(AUTO, onnxruntime.get_available_providers())
         self.assertNotIn(AUTO, onnxruntime.backend.prepare(convolutions()).providers)
 
@@ -114,11 +114,11 @@ class SecondNameTest(EpTests, unittest.TestCase):
 class QnnPluginTest(EpTests, unittest.TestCase):
     EP, OPTIONS, UNCONFIRMED, TOLERANCE = QNN, HTP, HTP, 1e-3
 
-    def test_without_options_it_has_no_backend(self) -> None:
+    def test_without_options_it_has_no_backend(self):
         with self.assertRaisesRegex(RuntimeError, f"{QNN}.*default backend path"):
             prepare({QNN: {}})
 
-    def test_the_advice_contains_the_free_dimensions(self) -> None:
+    def test_the_advice_contains_the_free_dimensions(self):
         made = two_nodes(("N", 4))
         with self.assertWarnsRegex(RuntimeWarning, f"{QNN}.*free_dimension_overrides={{'N': ...}}"):
             prepare({QNN: HTP}, made)
@@ -127,7 +127,7 @@ class QnnPluginTest(EpTests, unittest.TestCase):
 
 
 class PluginsTest(unittest.TestCase):
-    def test_the_caller_orders(self) -> None:
+    def test_the_caller_orders(self):
         for names in (
             (OPENVINO, QNN),
             (QNN, OPENVINO),
@@ -141,7 +141,7 @@ class PluginsTest(unittest.TestCase):
             self.assertEqual(rep.providers, (*names, CPU))
             self.assertGreaterEqual(rep.node_assignment[names[0]], 11)
 
-    def test_an_unknown_one_is_named_without_options(self) -> None:
+    def test_an_unknown_one_is_named_without_options(self):
         with no_session_opens(), self.assertRaises(NotPermittedError):
             prepare({UNKNOWN: HTP})
         # The error for {} comes from the EP, which requires an option.

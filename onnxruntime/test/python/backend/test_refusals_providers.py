@@ -29,13 +29,13 @@ def options() -> Iterator[tuple[str, str, str, Refused]]:
 
 
 class TableTest(unittest.TestCase):
-    def test_each_option_has_a_hazard_and_a_reason(self) -> None:
+    def test_each_option_has_a_hazard_and_a_reason(self):
         for name, kind, option, refused in options():
             with self.subTest(f"{name} {kind} {option}"):
                 self.assertIn(refused.hazard, HAZARDS)
                 self.assertRegex(refused.reason, r"\A[^\n]{10,}[^.\n]\Z")
 
-    def test_options_that_no_ep_may_have(self) -> None:
+    def test_options_that_no_ep_may_have(self):
         for option in EVERY_PROVIDER:
             with self.subTest(option), self.assertRaises(NotPermittedError) as raised:
                 permit(

@@ -31,7 +31,7 @@ X = np.ones((2, 3), np.float32)
 
 
 class InferenceSessionTest(unittest.TestCase):
-    def test_its_names_have_advice(self) -> None:
+    def test_its_names_have_advice(self):
         rep = onnxruntime.backend.prepare(two_nodes())
         for name in (
             *dir(onnxruntime.InferenceSession),
@@ -58,7 +58,7 @@ class InferenceSessionTest(unittest.TestCase):
 
 
 class OpenVinoNamesTest(unittest.TestCase):
-    def test_each_listed_name_leads_somewhere(self) -> None:
+    def test_each_listed_name_leads_somewhere(self):
         for kind, refused in refusals.PROVIDERS[OPENVINO].items():
             known = PROVIDERS[OPENVINO][kind]
             for name in (
@@ -75,7 +75,7 @@ class OpenVinoNamesTest(unittest.TestCase):
 
 
 class CostTest(unittest.TestCase):
-    def test_many_or_long_keywords(self) -> None:
+    def test_many_or_long_keywords(self):
         many = {f"unknown_{number}": 1 for number in range(200)}
         with (
             warnings.catch_warnings(),
@@ -89,7 +89,7 @@ class CostTest(unittest.TestCase):
 
 
 class SimilarNamesTest(unittest.TestCase):
-    def test_names(self) -> None:
+    def test_names(self):
         prepacking = "'session.disable_prepacking'"
         spinning = "'session.intra_op.allow_spinning'"
         optimization = "'graph_optimization_level'"
@@ -122,7 +122,7 @@ class SimilarNamesTest(unittest.TestCase):
                 self.assertIn("Did you mean", suggested)
                 self.assertIn(expected, suggested)
 
-    def test_names_without_a_similar_one(self) -> None:
+    def test_names_without_a_similar_one(self):
         # Too long, a prefix alone, and a part of many names.
         self.assertNotIn("Did you mean", self.similar("run_config", "gpu_graph_id ".rjust(101)))
         for name in (
@@ -143,7 +143,7 @@ class SimilarNamesTest(unittest.TestCase):
     def similar(self, keyword: str, name: str) -> str:
         return suggestions.similar_name(keyword, "", name, BY_KEYWORD[keyword])
 
-    def test_providers(self) -> None:
+    def test_providers(self):
         for name, meant in (
             ("cuda", "CUDA"),
             ("CudaExecutionProvider", "CUDA"),
@@ -167,7 +167,7 @@ class SimilarNamesTest(unittest.TestCase):
                 self.assertNotIn("Did you mean", suggestions.similar_provider(name))
                 self.assertEqual(suggestions.provider_named(name), "")
 
-    def test_devices(self) -> None:
+    def test_devices(self):
         for given, meant in (
             ("cuda", "CUDA"),
             ("cuda:1", "CUDA:1"),
@@ -188,7 +188,7 @@ class SimilarNamesTest(unittest.TestCase):
 
 
 class FormsOfOtherApisTest(unittest.TestCase):
-    def test_values_that_are_no_mapping(self) -> None:
+    def test_values_that_are_no_mapping(self):
         cuda = {"providers": ("CUDAExecutionProvider", CPU)}
         advice = f". Use provider_options={{'CUDAExecutionProvider': {{'device_id': 1}}, '{CPU}': {{}}}}"
         for given, others, end in (
@@ -208,7 +208,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
                 onnxruntime.backend.prepare(two_nodes(), provider_options=given, **others)
             self.assertEqual(refused.exception.reason, f"must be a mapping such as a dict, not {end}")
 
-    def test_forms_of_lists(self) -> None:
+    def test_forms_of_lists(self):
         few = {str(number): number for number in range(16)}
         many = few | {"16": 16}
         sixteen = [f"E{number}" for number in range(16)]
@@ -243,7 +243,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
         texts = {str(number): "y" * 70 for number in range(6)}
         self.assertEqual(suggestions.provider_options([("A", texts)]), "")
 
-    def test_at_most_three_names(self) -> None:
+    def test_at_most_three_names(self):
         known = ["first_level", "second_level", "third_level", "fourth_level"]
         for count, listed in (
             (1, ". Did you mean 'first_level'?"),
@@ -259,7 +259,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
             3,
         )
 
-    def test_the_place_of_a_name(self) -> None:
+    def test_the_place_of_a_name(self):
         to_list = ". To list the permitted names, run `python -m onnxruntime.backend options {}`"
         for keyword, provider, name, expected in (
             ("run_config", "", "zzzzzzz", to_list.format("run")),
@@ -268,7 +268,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
         ):
             self.assertEqual(suggestions.similar_name(keyword, provider, name, ()), expected)
 
-    def test_no_code_of_the_caller_runs(self) -> None:
+    def test_no_code_of_the_caller_runs(self):
         class Liar(dict):
             def __eq__(self, other: object) -> bool:
                 raise AssertionError("code of the caller ran")
@@ -298,7 +298,7 @@ class IgnoredKeywordTest(unittest.TestCase):
         self.assertTrue(all(one.filename == __file__ for one in given))
         return [str(one.message) for one in given if one.category is RuntimeWarning]
 
-    def test_in_prepare(self) -> None:
+    def test_in_prepare(self):
         for name, value, advice in (
             ("providers", 3, "provider_options={EP: {...}}"),
             ("device_id", 63, "device='CUDA:63'"),
@@ -329,7 +329,7 @@ class IgnoredKeywordTest(unittest.TestCase):
                 self.assertIn(advice, f"{message}\n")
                 self.assertEqual(self.result.warnings, (message,))
 
-    def test_keywords_with_an_effect_cause_no_warning(self) -> None:
+    def test_keywords_with_an_effect_cause_no_warning(self):
         session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
         for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
             message = self.warned(

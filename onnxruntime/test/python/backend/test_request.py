@@ -39,14 +39,14 @@ def prepare(**keywords):
 class AppliedTest(unittest.TestCase):
     """Permitted settings are applied, and returned as ORT reports them."""
 
-    def test_a_mapping_that_is_no_dict(self) -> None:
+    def test_a_mapping_that_is_no_dict(self):
         given = collections.ChainMap({PREPACKING: 1}, {SPINNING: False})
         self.assertEqual(
             dict(prepare(session_config=given).session_config),
             {PREPACKING: "1", SPINNING: "0"},
         )
 
-    def test_the_exception_of_a_signal_handler_is_no_refusal(self) -> None:
+    def test_the_exception_of_a_signal_handler_is_no_refusal(self):
         def raise_as_a_handler(frame: FrameType, event: str, function: object) -> None:
             in_read = frame.f_code.co_name == "read"
             if in_read and event == "c_call" and function.__name__ == "items":
@@ -59,7 +59,7 @@ class AppliedTest(unittest.TestCase):
             sys.setprofile(raise_as_a_handler)
             of_call({"session_config": given}, {}, None)
 
-    def test_caller_may_change_the_mapping_afterwards(self) -> None:
+    def test_caller_may_change_the_mapping_afterwards(self):
         session_config, run_config = {PREPACKING: 1}, {"gpu_graph_id": 1}
         rep = prepare(session_config=session_config, run_config=run_config)
         session_config[SPINNING] = run_config["gpu_graph_id"] = 0
@@ -70,7 +70,7 @@ class AppliedTest(unittest.TestCase):
 
 
 class OneShotTest(unittest.TestCase):
-    def test_every_keyword_goes_to_its_place(self) -> None:
+    def test_every_keyword_goes_to_its_place(self):
         sent = mock.patch.object(onnxruntime.InferenceSession, "run", autospec=True, return_value=[X])
         with process_with(), sent as run:
             onnxruntime.backend.run(
@@ -92,7 +92,7 @@ class OneShotTest(unittest.TestCase):
         self.assertEqual(run_options.get_run_config_entry("gpu_graph_id"), "3")
         self.assertEqual((run_options.only_execute_path_to_fetches, run_options.logid), (True, "both"))
 
-    def test_everything_is_validated_before_anything_opens(self) -> None:
+    def test_everything_is_validated_before_anything_opens(self):
         for bad in (
             {"provider_options": {"NoSuchExecutionProvider": {}}},
             {"session_config": {"no.such": 1}},
@@ -111,7 +111,7 @@ class OneShotTest(unittest.TestCase):
 
 
 class DeviceTest(unittest.TestCase):
-    def test_the_name_of_the_device(self) -> None:
+    def test_the_name_of_the_device(self):
         for device, name in (
             ("CPU", "CPU"),
             ("CUDA:1", "CUDA"),
@@ -121,7 +121,7 @@ class DeviceTest(unittest.TestCase):
         ):
             self.assertEqual(of_call({}, device=device).device, name)
 
-    def test_only_an_index_of_cuda_specifies_an_ep_or_option(self) -> None:
+    def test_only_an_index_of_cuda_specifies_an_ep_or_option(self):
         cuda = {"CUDAExecutionProvider": {}}
         cases = itertools.product(("CPU", "CPU:0", "CPU:1", "GPU", "CUDA", None), (None, cuda))
         for device, given in (*cases, ("CUDA:1", {CPU: {}})):
@@ -165,7 +165,7 @@ class BadInputTest(unittest.TestCase):
             self.assertNotIn("from the environment variable", str(caught.exception))
             self.assertLess(len(str(caught.exception)), 4000)
 
-    def test_no_mapping(self) -> None:
+    def test_no_mapping(self):
         others = (
             1,
             "text",
@@ -199,7 +199,7 @@ class BadInputTest(unittest.TestCase):
                 TypeError,
             )
 
-    def test_keys(self) -> None:
+    def test_keys(self):
         class Unhashable(dict):
             def items(self):
                 return [([], "1")]
@@ -207,7 +207,7 @@ class BadInputTest(unittest.TestCase):
         for given in (Unhashable(x=1), {Liar("x"): 1}, {None: 1}, {b"session.x": 1}):
             self.refuse("session_config", given, "a key must be a str")
 
-    def test_read_once(self) -> None:
+    def test_read_once(self):
         harmless, harmful = (
             [(PREPACKING, "1")],
             [("session.collect_node_memory_stats_to_file", "written")],
@@ -218,7 +218,7 @@ class BadInputTest(unittest.TestCase):
         self.assertFalse(os.path.exists("written"))
         self.refuse("session_config", Changing(harmful, harmless), "not permitted")
 
-    def test_many_keyword_arguments(self) -> None:
+    def test_many_keyword_arguments(self):
         """Each name takes time. Up to 256 unknown names are ignored with a few warnings, as in the stock backend."""
         few = dict.fromkeys((f"unknown{number}" for number in range(256)), 1)
         many = few | {"one_more": 1}
@@ -240,7 +240,7 @@ class BadInputTest(unittest.TestCase):
                 with self.assertRaisesRegex(NotPermittedError, "^keyword arguments: more than 256 in one call$"):
                     call(**many)
 
-    def test_endless_or_broken_mapping(self) -> None:
+    def test_endless_or_broken_mapping(self):
         for keyword in ("provider_options", "session_config", "run_config"):
             numbers = itertools.count()
 
@@ -270,7 +270,7 @@ class BadInputTest(unittest.TestCase):
                     TypeError,
                 )
 
-    def test_open_session(self) -> None:
+    def test_open_session(self):
         rep = prepare()
         for open_model in (rep, rep._session):
             for keyword, given in (
@@ -300,7 +300,7 @@ class BadInputTest(unittest.TestCase):
                 free_dimension_overrides={},
             )
 
-    def test_model_metadata_as_configuration(self) -> None:
+    def test_model_metadata_as_configuration(self):
         rep = prepare()
         with mock.patch.dict(os.environ, {"ORT_LOAD_CONFIG_FROM_MODEL": "1"}):
             for keyword, given in (

@@ -90,7 +90,7 @@ OPERATORS = {
 
 
 class DimensionsTest(unittest.TestCase):
-    def test_right(self) -> None:
+    def test_right(self):
         for model, first, second in (
             (JOINED, (2, 3), (2, 4)),
             (JOINED, (0, 3), (0, 4)),
@@ -105,7 +105,7 @@ class DimensionsTest(unittest.TestCase):
             with self.subTest(first=first, second=second):
                 np.testing.assert_array_equal(rep.run(arrays)[0], expected)
 
-    def test_refused(self) -> None:
+    def test_refused(self):
         secret = np.full((64, 64), 1234.5, np.float32)
         empty, full = ones(0, 64), ones(64, 64)
         rep = prepare(JOINED, **CPU)
@@ -128,7 +128,7 @@ class DimensionsTest(unittest.TestCase):
 
 
 class OperatorsTest(unittest.TestCase):
-    def test_refused(self) -> None:
+    def test_refused(self):
         for name, (model, right, without) in OPERATORS.items():
             with self.subTest(name), tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "model.onnx")
@@ -140,7 +140,7 @@ class OperatorsTest(unittest.TestCase):
                         with self.assertRaisesRegex(InputError, "without elements"):
                             given.run(without)
 
-    def test_others(self) -> None:
+    def test_others(self):
         """Operators that are right on tensors without elements, or reject them."""
         self.assertEqual(prepare(UNNAMED, **CPU).run([ones(0), ones(0)])[0].shape, (0,))
         _, last = prepare(recurrent(LSTM, 8), **CPU).run([ones(0, 4, 3)])

@@ -71,7 +71,7 @@ print(json.dumps(found))
 
 
 class ImportTest(unittest.TestCase):
-    def test_no_run_imports_a_module(self) -> None:
+    def test_no_run_imports_a_module(self):
         for ep in EPS.intersection(onnxruntime.get_available_providers()):
             for own, configuration in ((False, ""), (True, ""), (False, '{"run_config": {}}')):
                 environment = os.environ | {"ORT_ONNX_BACKEND_CONFIG": configuration}

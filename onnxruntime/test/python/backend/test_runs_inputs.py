@@ -32,11 +32,11 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 
 class InputsTest(InputTestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.rep = on_cpu(three_inputs())
         self.a, self.b, self.c = (np.full(4, value, np.float32) for value in (1, 2, 5))
 
-    def test_right(self) -> None:
+    def test_right(self):
         a, b, c = self.a, self.b, self.c
         value = OrtValue.ortvalue_from_numpy(b)
         for inputs in (
@@ -48,7 +48,7 @@ class InputsTest(InputTestCase):
         ):
             np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
 
-    def test_wrong(self) -> None:
+    def test_wrong(self):
         a, b, c = self.a, self.b, self.c
         fewer, integers = map(OrtValue.ortvalue_from_numpy, (c[:3], c.astype(int)))
         vector, both = "float32[4]", "B: float32[4], C: float32[4]"
@@ -108,7 +108,7 @@ class InputsTest(InputTestCase):
                     error = self.refused(rep, inputs, got, name, expected, **limits)
                     self.assertIsInstance(error, kind)
 
-    def test_text_that_utf_8_cannot_represent(self) -> None:
+    def test_text_that_utf_8_cannot_represent(self):
         text = "\ud800"
         concat = on_cpu("(string[] A, string[] X) => (string[] Y) { Y = StringConcat (A, X) }")
         described, words = "text that UTF-8 cannot represent", vectorizer("string", '"a"')
@@ -125,7 +125,7 @@ class InputsTest(InputTestCase):
                 with self.subTest(inputs=ascii(inputs), **keywords):
                     self.refused(rep, inputs, got, **keywords)
 
-    def test_surplus(self) -> None:
+    def test_surplus(self):
         a, b, c = self.a, self.b, self.c
         for inputs in ([a, b, c, a], (a, b, c, object(), None)):
             with warnings.catch_warnings(record=True) as caught:
@@ -137,7 +137,7 @@ class InputsTest(InputTestCase):
             )
             self.assertIn(str(len(inputs)), str(caught[0].message))
 
-    def test_names_of_a_model_are_printable(self) -> None:
+    def test_names_of_a_model_are_printable(self):
         proto = model(
             [helper.make_node("Neg", ["x\x1b[2J"], ["Y"])],
             {"x\x1b[2J": ["n\r", 2]},
@@ -154,14 +154,14 @@ class InputsTest(InputTestCase):
                 self.assertTrue(text.isprintable())
             self.assertIn(r"float32[n\r, 2]", caught.exception.expected)
 
-    def test_open_dimensions_have_their_names(self) -> None:
+    def test_open_dimensions_have_their_names(self):
         proto = parsed("(float[batch, ?] pixels) => (float[A, B] Y) { Y = Neg (pixels) }")
         self.refused(on_cpu(proto), [X[0]], "float32[3]", "pixels", "float32[batch, ?]")
         error = self.refused(on_cpu(proto), {"pixel": X}, "'pixel'", "pixel", "pixels: float32[batch, ?]")
         self.assertIn("Did you mean 'pixels'?", str(error))
         self.assertNotIn("Did you mean", str(self.refused(on_cpu(proto), {"mask": X}, "'mask'", "mask")))
 
-    def test_many_inputs_are_not_all_listed(self) -> None:
+    def test_many_inputs_are_not_all_listed(self):
         names = [f"input{i}" for i in range(100)]
         listed = ", ".join(f"{name}: float32[4]" for name in names[:16])
         for count, more in ((100, ", and 84 more"), (17, ", and 1 more"), (16, "")):
@@ -171,14 +171,14 @@ class InputsTest(InputTestCase):
                 error = self.refused(rep, inputs, ", ".join([got] * 16), None, f"{listed}{more}")
                 self.assertNotIn("input50", str(error))
 
-    def test_errors_that_are_not_about_the_inputs_stay_as_they_are(self) -> None:
+    def test_errors_that_are_not_about_the_inputs_stay_as_they_are(self):
         rep = on_cpu("(float[N] A, float[M] B) => (float[] Y) { Y = Add (A, B) }")
         with self.assertRaises(Exception) as caught:
             rep.run([self.a, self.b[:3]])
         self.assertNotIsInstance(caught.exception, InputError)
         self.assertEqual(type(caught.exception).__module__, "onnxruntime.capi.onnxruntime_pybind11_state")
 
-    def test_overridable_initializer(self) -> None:
+    def test_overridable_initializer(self):
         rep = on_cpu(parsed("(float[2] X, float[2] W) => (float[2] Y) { Y = Mul (X, W) }", W=X[0, :2]))
         np.testing.assert_array_equal(rep.run([X[1, :2]])[0], X[0, :2] * X[1, :2])
         np.testing.assert_array_equal(rep.run({"X": X[0, :2], "W": X[1, :2]})[0], X[0, :2] * X[1, :2])
@@ -194,7 +194,7 @@ class InputsTest(InputTestCase):
         with mock.patch.object(rep.session, "get_providers", return_value=[OPENVINO]):
             self.assertIsNone(ModelInputs(rep.session).find("W"))
 
-    def test_inputs_of_the_fast_path(self) -> None:
+    def test_inputs_of_the_fast_path(self):
         rep = on_cpu(two_nodes())
         with mock.patch.object(ModelInputs, "feeds", side_effect=AssertionError):
             for given in (X, [X], (X,), {"X": X}, OrtValue.ortvalue_from_numpy(X)):
@@ -207,7 +207,7 @@ class InputsTest(InputTestCase):
         np.testing.assert_array_equal(locked(X, options)[0], abs(X))
         lock.run.assert_called_once()
 
-    def test_the_plan_of_a_session_whose_providers_change(self) -> None:
+    def test_the_plan_of_a_session_whose_providers_change(self):
         rep = on_cpu(two_nodes())
         rep.run([X])
         before = rep._plan
@@ -221,7 +221,7 @@ class InputsTest(InputTestCase):
         rep.run([X], run_config={"gpu_graph_id": -1})
         self.assertIs(rep._plan, after)
 
-    def test_an_input_without_a_type(self) -> None:
+    def test_an_input_without_a_type(self):
         for facts in (
             {},
             {"type": "tensor(float)"},
@@ -231,7 +231,7 @@ class InputsTest(InputTestCase):
             expected = SimpleNamespace(name="X", type="optional()", shape=())
             self.assertEqual(run_inputs._with_type(SimpleNamespace(name="X", **facts)), expected)
 
-    def test_optionals(self) -> None:
+    def test_optionals(self):
         rep = on_cpu("(optional(float[]) X) => (bool Y) { Y = OptionalHasElement (X) }")
         for inputs, expected in (
             ([X], True),
@@ -245,7 +245,7 @@ class InputsTest(InputTestCase):
         self.assertIsNone(identity("optional(float[])").run([None])[0])
         np.testing.assert_array_equal(identity("optional(float[])").run([X.astype(">f4")])[0], X)
 
-    def test_an_optional_that_is_left_out_is_not_missing(self) -> None:
+    def test_an_optional_that_is_left_out_is_not_missing(self):
         rep = on_cpu(
             "(float[2] X, optional(float) O) => (bool H, float[2] Y) { H = OptionalHasElement (O) Y = Neg (X) }"
         )
@@ -257,7 +257,7 @@ class InputsTest(InputTestCase):
             self.refused(rep, inputs, "float32[3]")
         self.refused(rep, {"O": X[0]}, "nothing")
 
-    def test_maps(self) -> None:
+    def test_maps(self):
         rep = on_cpu('(map(int64, float[]) X) => (float[] Y) { Y = ai.onnx.ml.CastMap <map_form = "DENSE"> (X) }')
         for inputs in ({0: 1.5, 1: 2.0}, [{0: 1.5, 1: 2.0}], {"X": {0: 1.5, 1: 2.0}}):
             np.testing.assert_array_equal(rep.run(inputs)[0], np.array([[1.5, 2]], np.float32))
@@ -284,14 +284,14 @@ class InputsTest(InputTestCase):
         ):
             self.assertEqual(rep.run(inputs)[0].tolist(), [expected])
 
-    def test_no_inputs(self) -> None:
+    def test_no_inputs(self):
         rep = on_cpu(parsed("() => (float[2, 3] Y) { Y = Identity (K) }", K=X))
         np.testing.assert_array_equal(rep.run([])[0], X)
         with self.assertWarns(RuntimeWarning):
             np.testing.assert_array_equal(rep.run([X])[0], X)
         self.refused(rep, {"X": X}, "'X'", "X", "")
 
-    def test_arrays_of_the_right_type_pass_untouched(self) -> None:
+    def test_arrays_of_the_right_type_pass_untouched(self):
         inputs = ModelInputs(on_cpu(two_nodes()).session)
         for given in (X, X.T):
             self.assertIs(inputs.feeds([given])["X"], given)

@@ -78,7 +78,7 @@ def sharing(narrow: bool) -> ModelProto:
 
 class ElementTypesTest(unittest.TestCase):
     @needs_narrow_types
-    def test_every_type_to_ort_and_back(self) -> None:
+    def test_every_type_to_ort_and_back(self):
         tried = set()
         for name, element in TensorProto.DataType.items():
             # ORT has no complex tensors, its Python API cannot convert text, and float6 is newer than this ORT.
@@ -105,7 +105,7 @@ class ElementTypesTest(unittest.TestCase):
         self.assertGreaterEqual(len(tried), 21)
 
     @needs_narrow_types
-    def test_in_and_out_of_a_model(self) -> None:
+    def test_in_and_out_of_a_model(self):
         numbers = np.array([[0, 1, 1], [0, 1, 0], [1, 1, 1]])
         for name in CAST:
             array = numbers.astype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name.upper())))
@@ -115,7 +115,7 @@ class ElementTypesTest(unittest.TestCase):
                     same_array(floats, given.astype(np.float32))
                     same_array(cast("float", name).run([floats])[0], np.array(given, order="C"))
 
-    def test_numpy_types(self) -> None:
+    def test_numpy_types(self):
         """An unpickled array has a dtype that equals numpy's own, and is another object."""
         for dtype in map(np.dtype, "?bhilBHILefd"):
             name = TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype)).lower()
@@ -130,7 +130,7 @@ class ElementTypesTest(unittest.TestCase):
                 with self.subTest(given.dtype.str, shape=given.shape):
                     same_array(rep.run([given])[0], given.astype(dtype, order="C"))
 
-    def test_a_type_of_a_later_release(self) -> None:
+    def test_a_type_of_a_later_release(self):
         self.assertTrue(tensors.is_plain("tensor(of_a_later_release)"))
         self.assertIsNone(tensors.number_dtype("tensor(of_a_later_release)"))
         self.assertEqual(
@@ -139,7 +139,7 @@ class ElementTypesTest(unittest.TestCase):
         )
 
     @needs_narrow_types
-    def test_outputs_of_both_kinds(self) -> None:
+    def test_outputs_of_both_kinds(self):
         rep = on_cpu("""(float[2, 3] X) => (int4[2, 3] I, float[2, 3] N, string[2, 3] T) {
             I = Cast <to = 22> (X)
             N = Neg (X)
@@ -151,20 +151,20 @@ class ElementTypesTest(unittest.TestCase):
         self.assertEqual(text.tolist(), [["-1", "2", "-3"], ["4", "-5", "6"]])
 
     @needs_narrow_types
-    def test_text_cannot_be_passed_beside_them(self) -> None:
+    def test_text_cannot_be_passed_beside_them(self):
         rep = cast("string", "bfloat16")
         with self.assertRaises(RuntimeError):
             rep.run([["1"]])
 
     @needs_narrow_types
-    def test_a_patched_run_with_ort_values_is_seen(self) -> None:
+    def test_a_patched_run_with_ort_values_is_seen(self):
         rep, value = cast("bfloat16", "bfloat16"), X.astype(BFLOAT16)
         for target in (onnxruntime.InferenceSession, rep._session):
             with mock.patch.object(target, "run_with_ort_values", return_value=[]):
                 self.assertEqual(rep.run([value]), [])
         np.testing.assert_array_equal(rep.run([value])[0], value)
 
-    def test_views_are_copied(self) -> None:
+    def test_views_are_copied(self):
         """ORT 1.24 returns views of a caller's arrays."""
         own = np.arange(6)
         same, first, nothing, (second,) = tensors.owned([own, own[1:], None, [own[2:]]])
@@ -173,7 +173,7 @@ class ElementTypesTest(unittest.TestCase):
             np.testing.assert_array_equal(output, expected)
             self.assertTrue(output.flags.owndata)
 
-    def test_an_output_that_is_an_input_is_copied(self) -> None:
+    def test_an_output_that_is_an_input_is_copied(self):
         rep = on_cpu("(float[2, 3] X) => (float[2, 3] N, float[2, 3] X) { N = Neg (X) }")
         views = (-X[:], X[:])
         with mock.patch.object(rep.session, "run", return_value=views):
@@ -182,7 +182,7 @@ class ElementTypesTest(unittest.TestCase):
         np.testing.assert_array_equal(second, X)
         self.assertFalse(np.shares_memory(second, X))
 
-    def test_only_one_function_calls_numpy(self) -> None:
+    def test_only_one_function_calls_numpy(self):
         """``tensors.to_array`` copies. ``OrtValue.numpy`` returns a view of memory that nothing keeps alive."""
         folder = pathlib.Path(onnxruntime.backend.__file__).parent
         calling = {
@@ -237,13 +237,13 @@ class OwnedOutputsTest(unittest.TestCase):
             with self.subTest(inputs=repr(given())):
                 self.check(run, given)
 
-    def test_every_route(self) -> None:
+    def test_every_route(self):
         for narrow in (False, True) if NARROW else (False,):
             rep = on_cpu(sharing(narrow))
             for limits in LIMITS:
                 self.check_every_input(partial(rep.run, **limits))
 
-    def test_under_a_lock(self) -> None:
+    def test_under_a_lock(self):
         for narrow in (False, True) if NARROW else (False,):
             with (
                 mock.patch.object(selection, "for_session", return_value=[locks.LockPart()]),
@@ -254,7 +254,7 @@ class OwnedOutputsTest(unittest.TestCase):
                 self.assertIs(state.of(locked.session).owned.owner, locks.CUDA)
                 self.check_every_input(locked.run)
 
-    def test_sequences_and_optionals(self) -> None:
+    def test_sequences_and_optionals(self):
         """An output that is an input, of types that are not tensors."""
         for kind in ("seq", "optional"):
             rep = on_cpu(f"({kind}(float[2, 3]) X) => ({kind}(float[2, 3]) X) {{ }}")
@@ -266,7 +266,7 @@ class OwnedOutputsTest(unittest.TestCase):
                     own[...] = 0
                     np.testing.assert_array_equal(array, X)
 
-    def test_an_initializer_that_a_caller_overrides(self) -> None:
+    def test_an_initializer_that_a_caller_overrides(self):
         graph = "(float[2, 3] X, float[2, 3] W) => (float[2, 3] Y, float[2, 3] W) { Y = Mul (X, W) }"
         rep = on_cpu(parsed(graph, W=W))
         given = X.copy()
@@ -279,7 +279,7 @@ class OwnedOutputsTest(unittest.TestCase):
             returned[...] = 0
 
     @unittest.skipUnless(HAS_OWNERS, "requires a release whose OrtValues can belong to a session")
-    def test_a_value_of_another_session(self) -> None:
+    def test_a_value_of_another_session(self):
         for made in (two_nodes(), *([sharing(True)] if NARROW else [])):
             rep, other = (on_cpu(made) for _ in range(2))
             value = onnxruntime.OrtValue.ortvalue_from_numpy(X)
@@ -290,7 +290,7 @@ class OwnedOutputsTest(unittest.TestCase):
                 rep.run([value])
 
     @needs_narrow_types
-    def test_subclass_of_inference_session(self) -> None:
+    def test_subclass_of_inference_session(self):
         class Session(onnxruntime.InferenceSession):
             calls = 0
 

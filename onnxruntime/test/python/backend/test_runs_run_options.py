@@ -61,7 +61,7 @@ def counted_run_options() -> Iterator[tuple[object, type]]:
 
 
 class RunConfigTest(unittest.TestCase):
-    def test_a_run_adds_and_wins(self) -> None:
+    def test_a_run_adds_and_wins(self):
         rep = prepare(run_config={"gpu_graph_id": 3})
         self.assertEqual(
             sent_run_config(rep, run_config={SHRINKAGE: "cpu:0"}),
@@ -82,7 +82,7 @@ class RunConfigTest(unittest.TestCase):
         ):
             self.assertEqual(sent_run_config(rep, run_config=given, **keywords), {"gpu_graph_id": "-1"})
 
-    def test_preparing_again(self) -> None:
+    def test_preparing_again(self):
         first = prepare(run_config={"gpu_graph_id": 3})
         for source, before in ((first, {"gpu_graph_id": "3"}), (first.session, {})):
             for added in ({SHRINKAGE: "cpu:0"}, {"gpu_graph_id": "4"}):
@@ -95,7 +95,7 @@ class RunConfigTest(unittest.TestCase):
         self.assertEqual((dict(first.run_config), sent_run_config(first)), ({"gpu_graph_id": "3"},) * 2)
 
     @reads_linux
-    def test_it_acts_on_each_run(self) -> None:
+    def test_it_acts_on_each_run(self):
         # A run that leaves 64 MiB in the arena releases them at its end, as the resident memory shows.
         code = f"""
 import numpy as np, os, sys
@@ -123,7 +123,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         self.assertEqual(len(released), 3)
         self.assertGreater(min(released), 48)
 
-    def test_another_thread_changes_it_in_a_run(self) -> None:
+    def test_another_thread_changes_it_in_a_run(self):
         rep, config = prepare(), {}
 
         def run() -> list:
@@ -136,7 +136,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
         at_every_moment(lambda: config.update({"gpu_graph_id": -1}), run, check)
 
-    def test_another_thread_adds_entries_while_it_is_read(self) -> None:
+    def test_another_thread_adds_entries_while_it_is_read(self):
         for added in (1, 300):
             config, more = {}, {str(number): 1 for number in range(added)}
 
@@ -157,7 +157,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 opcodes=True,
             )
 
-    def test_refused_settings(self) -> None:
+    def test_refused_settings(self):
         rep, no_arena = (
             prepare(run_config={"gpu_graph_id": 3}),
             prepare(enable_cpu_mem_arena=False),
@@ -217,7 +217,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for empty in ({}, MappingProxyType({}), collections.UserDict()):
             self.assertEqual(sent_run_config(plain, run_config=empty), {})
 
-    def test_settings_of_the_session_are_refused(self) -> None:
+    def test_settings_of_the_session_are_refused(self):
         rep = prepare()
         keywords = (
             "provider_options",
@@ -232,7 +232,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             with warnings.catch_warnings(action="error"):
                 rep.run([X], **{keyword: None})
 
-    def test_large_arguments_of_a_run_are_not_copied(self) -> None:
+    def test_large_arguments_of_a_run_are_not_copied(self):
         rep, many, long = (
             prepare(),
             {str(number): 1 for number in range(10**6)},
@@ -250,7 +250,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             tracemalloc.stop()
             self.assertLess(peak, 10**6)
 
-    def test_settings_of_an_earlier_run_are_used_again(self) -> None:
+    def test_settings_of_an_earlier_run_are_used_again(self):
         with counted_run_options() as (rep, options):
             for logid in (
                 "worker",
@@ -259,13 +259,13 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
             self.assertEqual(options.created, 1)
 
-    def test_each_run_warns_about_a_setting_without_effect(self) -> None:
+    def test_each_run_warns_about_a_setting_without_effect(self):
         rep = prepare(provider_options={})
         for _ in range(2):
             with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id"):
                 rep.run([X], run_config={"gpu_graph_id": 5})
 
-    def test_options_for_the_session_have_the_attributes_of_a_run(self) -> None:
+    def test_options_for_the_session_have_the_attributes_of_a_run(self):
         rep = prepare(run_config={SHRINKAGE: "cpu:0"})
         options = rep.run_options(log_severity_level=3, logid="mine")
         self.assertEqual((options.log_severity_level, options.logid), (3, "mine"))
@@ -277,7 +277,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         with self.assertWarnsRegex(RuntimeWarning, "'unknown' .*is ignored"):
             rep.run_options(unknown=1)
 
-    def test_few_settings_of_earlier_runs_are_kept(self) -> None:
+    def test_few_settings_of_earlier_runs_are_kept(self):
         most = 0
         with counted_run_options() as (rep, options):
             for number in range(1000):
@@ -285,7 +285,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 most = max(most, len(options.alive))
         self.assertIn(most, range(2, 65))
 
-    def test_only_permitted_settings_are_kept(self) -> None:
+    def test_only_permitted_settings_are_kept(self):
         marker = "of the caller"
         with counted_run_options() as (rep, options):
             for keywords in (
@@ -305,10 +305,10 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                         rep.run([X], **keywords, **more)
                     self.assertEqual(len(options.alive), 0, keywords)
 
-    def test_kept_settings_do_not_keep_the_session(self) -> None:
+    def test_kept_settings_do_not_keep_the_session(self):
         self.check_not_kept(lambda rep: rep.run([X], run_config={SHRINKAGE: "cpu:0"}))
 
-    def test_errors_do_not_keep_the_session(self) -> None:
+    def test_errors_do_not_keep_the_session(self):
         for inputs in ([], [X[0]], ["text"], {"unknown": X}):
 
             def fail(rep: object, inputs: object = inputs) -> None:

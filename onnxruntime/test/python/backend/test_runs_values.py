@@ -149,7 +149,7 @@ for other in (
 
 
 class AcceptedTest(InputTestCase):
-    def test_tensors(self) -> None:
+    def test_tensors(self):
         for of, cases in ACCEPTED.items():
             rep = identity(of)
             dtype = helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(of.upper()))
@@ -163,7 +163,7 @@ class AcceptedTest(InputTestCase):
                         np.testing.assert_array_equal(got, np.array(expected, dtype))
                         self.assertEqual((got.dtype, got.shape), (dtype, np.shape(expected)))
 
-    def test_sequences(self) -> None:
+    def test_sequences(self):
         given = [X, X.astype(">f4"), X.T, np.float32(1), 2.5, [1, 2]]
         for inputs in ([given], [tuple(given)], {"X": given}):
             for one, expected in zip(identity("seq(float[])").run(inputs)[0], given, strict=True):
@@ -172,7 +172,7 @@ class AcceptedTest(InputTestCase):
         self.refused(identity("seq(float[])"), [None], "None", expected="seq(float32)")
 
     @needs_narrow_types
-    def test_narrow_types(self) -> None:
+    def test_narrow_types(self):
         halves = tensors.to_ort_value(X.astype(BFLOAT16), TensorProto.BFLOAT16)
         np.testing.assert_array_equal(identity("bfloat16").run(halves)[0], X.astype(BFLOAT16))
         np.testing.assert_array_equal(cast("bfloat16").run([[1.0, float("inf")]])[0], [1, np.inf])
@@ -350,7 +350,7 @@ for of, value, number in OUT_OF_RANGE:
 class RefusedTest(InputTestCase):
     """Lists whose elements do not fit the type are refused before numpy makes an array of them."""
 
-    def test_values(self) -> None:
+    def test_values(self):
         for of, cases in REFUSED.items():
             model = cast
             if of.endswith(")"):
@@ -366,7 +366,7 @@ class RefusedTest(InputTestCase):
                         self.assertIsInstance(error, kind)
 
     @reads_linux
-    def test_long_text_takes_no_memory(self) -> None:
+    def test_long_text_takes_no_memory(self):
         code = """if True:
             import resource
             import numpy as np
@@ -388,7 +388,7 @@ class RefusedTest(InputTestCase):
 
 
 class MapsTest(InputTestCase):
-    def test_maps_become_builtin_types(self) -> None:
+    def test_maps_become_builtin_types(self):
         class Text(str):
             __slots__ = ()
             __str__ = __repr__ = __getitem__ = None
@@ -418,7 +418,7 @@ class MapsTest(InputTestCase):
             got = values.convert("map(string,tensor(float))", {"a": number})
             self.assertEqual(got, {"a": float(number)})
 
-    def test_a_map_with_a_wrong_value_keeps_its_references(self) -> None:
+    def test_a_map_with_a_wrong_value_keeps_its_references(self):
         class Number:
             def __float__(self) -> float:
                 raise ArithmeticError

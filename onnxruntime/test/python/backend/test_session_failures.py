@@ -23,7 +23,7 @@ PLUGIN_FAILS = "virtual ... onnxruntime::PluginExecutionProviderFactory::CreateP
 
 
 class ExplainTest(unittest.TestCase):
-    def test_a_plugin_that_cannot_be_created(self) -> None:
+    def test_a_plugin_that_cannot_be_created(self):
         """ORT up to 1.31 raises a RuntimeError with this text, and from 1.32 on its own class."""
         for error, explained in (
             (Fail(PLUGIN_FAILS), True),
@@ -40,7 +40,7 @@ class ExplainTest(unittest.TestCase):
             advised = isinstance(raised.exception, RuntimeError) and "backend_type='htp'" in str(raised.exception)
             self.assertEqual(advised, explained)
 
-    def test_which_errors_have_an_explanation(self) -> None:
+    def test_which_errors_have_an_explanation(self):
         newer = "OrtEp for 'WebGpuExecutionProvider' has invalid ort_version_supported=30 (expected 1..26)."
         for text, expected in (
             ("Cannot get shape of input 0.", "free_dimension_overrides"),
@@ -58,7 +58,7 @@ class ExplainTest(unittest.TestCase):
         ):
             self.assertRegex(str(failures.explain(RuntimeError(text))), expected)
 
-    def test_the_advice_on_shapes(self) -> None:
+    def test_the_advice_on_shapes(self):
         """For the QNN EP, which takes no node of a model with free dimensions."""
         for shapes, expected in (
             ((["N", 4], [2, "M", "N"]), r"free_dimension_overrides=\{'N': ..., 'M': ...\}"),

@@ -33,7 +33,7 @@ class MissingTest(unittest.TestCase):
         ):
             return missing_providers.advice(names)
 
-    def test_the_missing_part(self) -> None:
+    def test_the_missing_part(self):
         steps = r".*pip install 'onnxruntime-gpu\[cuda,cudnn\]'.*onnxruntime\.preload_dlls\(\)"
         for names, driver, libraries, expected in (
             (
@@ -57,7 +57,7 @@ class MissingTest(unittest.TestCase):
             with self.subTest(names, driver=driver, libraries=libraries):
                 self.assertRegex(self.missing(names, driver, libraries), expected)
 
-    def test_the_files_of_each_system(self) -> None:
+    def test_the_files_of_each_system(self):
         for system, driver, library in (
             ("linux", "libcuda.so.1", "libonnxruntime_providers_cuda.so"),
             ("darwin", "libcuda.so.1", "libonnxruntime_providers_cuda.dylib"),
@@ -74,7 +74,7 @@ class MissingTest(unittest.TestCase):
                     Path(onnxruntime.__file__).parent / "capi" / library,
                 )
 
-    def test_the_release_of_cuda(self) -> None:
+    def test_the_release_of_cuda(self):
         for version in ("12.8", None):
             with mock.patch.object(missing_providers.build_and_package_info, "cuda_version", version, create=True):
                 built_for = re.findall(
@@ -83,7 +83,7 @@ class MissingTest(unittest.TestCase):
                 )
                 self.assertEqual(built_for, [version] if version else [])
 
-    def test_the_error_of_the_system(self) -> None:
+    def test_the_error_of_the_system(self):
         with tempfile.TemporaryDirectory() as folder:
             capi = Path(folder, "capi")
             capi.mkdir()

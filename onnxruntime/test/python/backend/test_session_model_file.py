@@ -94,7 +94,7 @@ def of_ort() -> bytes:
 
 
 class ModelFileTest(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
 
     def put(self, content: bytes, name: str = "model.onnx") -> Path:
@@ -120,14 +120,14 @@ class ModelFileTest(unittest.TestCase):
         onnx.save(model, path, save_as_external_data=True, location="model.data", size_threshold=0)
         return path
 
-    def test_content(self) -> None:
+    def test_content(self):
         for content, pattern in CONTENTS:
             with self.subTest(pattern, content=content[:9]):
                 errors = InvalidProtobuf, InvalidArgument, Fail
                 self.check(content, pattern, *errors)
                 self.check(self.put(content), pattern, *errors)
 
-    def test_the_class_of_the_error(self) -> None:
+    def test_the_class_of_the_error(self):
         """Programs for the stock backend catch the class that ORT raises, others ``RuntimeError``."""
         for content in (POINTER, b""):
             with self.assertRaises(Exception) as raised:
@@ -135,7 +135,7 @@ class ModelFileTest(unittest.TestCase):
             for error in (type(raised.exception), RuntimeError):
                 self.check(content, "", error)
 
-    def test_folders_and_other_files(self) -> None:
+    def test_folders_and_other_files(self):
         self.check(self.folder, "folder", InvalidProtobuf)
         absent = self.folder / "absent"
         for path in (absent, "/dev/null"):
@@ -151,14 +151,14 @@ class ModelFileTest(unittest.TestCase):
         ):
             self.assertRegex(model_file.problem(str(self.put(MODEL)), True), "cannot be read: not yours$")
 
-    def test_extensions(self) -> None:
+    def test_extensions(self):
         content = of_ort()
         self.check(self.put(MODEL, "model.ort"), r"ends with \.ort", Fail)
         self.check(self.put(content, "model.onnx"), r"ends with \.ort", InvalidProtobuf)
         self.assertEqual(model_file.problem(str(self.put(content, "model.ort")), False), "")
         self.assertEqual(model_file.problem(content, False), "")
 
-    def test_a_model_that_fails_for_another_reason(self) -> None:
+    def test_a_model_that_fails_for_another_reason(self):
         """The error is ORT's own."""
         model = two_nodes()
         model.graph.node[0].op_type = "Unknown"
@@ -166,7 +166,7 @@ class ModelFileTest(unittest.TestCase):
             with self.assertRaisesRegex(InvalidGraph, r"^\[ONNXRuntimeError\]"):
                 onnxruntime.backend.prepare(source, **CPU_ONLY)
 
-    def test_large_models(self) -> None:
+    def test_large_models(self):
         with mock.patch.object(model_file, "_LARGEST", 10):
             self.assertRegex(
                 model_file.problem(MODEL, True),
@@ -179,7 +179,7 @@ class ModelFileTest(unittest.TestCase):
             self.assertEqual(model_file.problem(MODEL, False), "")
             parse.assert_not_called()
 
-    def test_missing_data(self) -> None:
+    def test_missing_data(self):
         path = self.external()
         data = self.folder / "model.data"
         content = data.read_bytes()
@@ -202,7 +202,7 @@ class ModelFileTest(unittest.TestCase):
             self.check(model, pattern, onnx.checker.ValidationError)
             onnxruntime.backend.prepare(path, **CPU_ONLY)
 
-    def test_where_tensors_are(self) -> None:
+    def test_where_tensors_are(self):
         """In attributes and inner graphs, too. The names are text of the model, and errors stay short."""
         tensor = numpy_helper.from_array(np.ones(3, "f"), "W" * 999)
         tensor.ClearField("raw_data")

@@ -50,7 +50,7 @@ class VersionsTest(unittest.TestCase):
             with self.assertRaisesRegex(unittest.SkipTest, reason):
                 onnxruntime.backend.prepare(proto, **keywords)
 
-    def test_an_ir_version_that_ort_does_not_support(self) -> None:
+    def test_an_ir_version_that_ort_does_not_support(self):
         proto = two_nodes()
         proto.ir_version = 99
         self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))  # as in the stock backend
@@ -63,7 +63,7 @@ class VersionsTest(unittest.TestCase):
             for source in (path, serialized):
                 self.check_error(source, "IR version 99")
 
-    def test_an_object_that_has_opsets_only(self) -> None:
+    def test_an_object_that_has_opsets_only(self):
         for opsets, expected in (
             ([("", 18)], True),
             ([("", 18), ("example.org", 3)], True),
@@ -75,7 +75,7 @@ class VersionsTest(unittest.TestCase):
                 expected,
             )
 
-    def test_an_operator_that_ort_lacks(self) -> None:
+    def test_an_operator_that_ort_lacks(self):
         """The stock backend skips each ModelProto of such a domain. Serialized models raise ORT's error."""
         for domain in (
             "example.org",
@@ -90,14 +90,14 @@ class VersionsTest(unittest.TestCase):
                     self.error_of(proto)
                 self.error_of(proto.SerializeToString())
 
-    def test_a_refused_name_that_reads_like_a_missing_operator(self) -> None:
+    def test_a_refused_name_that_reads_like_a_missing_operator(self):
         name = "example.org:NoSuch(-1) is not a registered function/op"
         for keywords in ({"session_config": {name: "1"}}, {"provider_options": {name: {}}}):
             with self.assertRaises(Exception) as caught:  # as in error_of
                 onnxruntime.backend.prepare(two_nodes(), **keywords)
             self.assertIs(type(caught.exception), onnxruntime.backend.NotPermittedError)
 
-    def test_an_unreleased_opset(self) -> None:
+    def test_an_unreleased_opset(self):
         for domain, version in (
             ("", 9999),
             ("ai.onnx.ml", 9999),
@@ -111,7 +111,7 @@ class VersionsTest(unittest.TestCase):
             self.assertIn(reason, text)
             self.check_skip(proto, reason)
 
-    def test_an_opset_that_ort_does_not_support(self) -> None:
+    def test_an_opset_that_ort_does_not_support(self):
         proto = two_nodes()
         proto.opset_import[0].version = 9999
         self.check_error(proto.SerializeToString(), "ai.onnx opset 9999")
@@ -124,14 +124,14 @@ class VersionsTest(unittest.TestCase):
         )
         self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
 
-    def test_models_of_domains_that_ort_has(self) -> None:
+    def test_models_of_domains_that_ort_has(self):
         proto = one_node("Gelu", "com.microsoft")
         proto.opset_import.add(domain="example.org", version=9999)
         self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
         rep = onnxruntime.backend.prepare(proto.SerializeToString(), provider_options={})
         self.assertEqual(rep.run([np.ones((2, 3), np.float32)])[0].shape, (2, 3))
 
-    def test_the_class_attribute_decides(self) -> None:
+    def test_the_class_attribute_decides(self):
         """The backend sends it as a session config entry, which ORT reads from 1.32 on."""
         code = """if True:
             import pathlib, sys, onnx, onnxruntime, onnxruntime.backend

@@ -52,7 +52,7 @@ class AttachTest(unittest.TestCase):
             self.assertEqual(found, [*expected])
             self.assertEqual(keywords, {"providers": argument, "enable_fallback": 0})
 
-    def test_the_api_for_each_ep(self) -> None:
+    def test_the_api_for_each_ep(self):
         # Both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU.
         self.check_attached(
             {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}},
@@ -91,7 +91,7 @@ class AttachTest(unittest.TestCase):
         ):
             opened(options, got)
 
-    def test_options_that_no_api_can_attach(self) -> None:
+    def test_options_that_no_api_can_attach(self):
         message = f"{QNN}.*'device_id'.* value 2. Expected an integer below 2"
         self.check_error({QNN: {"device_id": 2}}, message, plugins=(QNN, QNN))
         message = f"{TENSORRT}.* combined with {QNN}: ORT ignores plugin EPs"
@@ -105,7 +105,7 @@ class AttachTest(unittest.TestCase):
             opened({OPENVINO: {"device_id": 0} | of_a_cpu})
             opened({OPENVINO: {"device_id": 1}})
 
-    def test_an_ep_that_did_not_come_up(self) -> None:
+    def test_an_ep_that_did_not_come_up(self):
         for eps, got in (
             ([CUDA], [CPU]),
             ([CUDA, OPENVINO], [OPENVINO, CPU]),
@@ -114,7 +114,7 @@ class AttachTest(unittest.TestCase):
             message = f"{', '.join(got)}, but .*{', '.join(eps)}, in this order"
             self.check_error({ep: {} for ep in eps}, message, got, bundled=(CUDA, OPENVINO))
 
-    def test_an_ep_that_cannot_be_attached_is_an_error(self) -> None:
+    def test_an_ep_that_cannot_be_attached_is_an_error(self):
         """ORT lists QNN here, but has none: what adds it to the session options raises."""
         with (
             process_with(bundled=(QNN,)),
@@ -122,7 +122,7 @@ class AttachTest(unittest.TestCase):
         ):
             opening.create(b"", permit({QNN: {}}), (), onnxruntime.SessionOptions())
 
-    def test_options_that_only_the_ep_rejects(self) -> None:
+    def test_options_that_only_the_ep_rejects(self):
         """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
         accepted = {
             "device_type": "CPU",
@@ -202,7 +202,7 @@ class AvailableTest(unittest.TestCase):
             except onnxruntime.backend.NotPermittedError as refusal:
                 return tried, refusal
 
-    def test_the_attempts(self) -> None:
+    def test_the_attempts(self):
         needs = "an EP's library is missing"
         for listed, failing, tried in (
             ([CUDA, CPU], {}, [([CUDA, CPU], 0)]),
@@ -222,14 +222,14 @@ class AvailableTest(unittest.TestCase):
             self.assertFalse(rep.session._enable_fallback)
             np.testing.assert_array_equal(rep.run([np.ones((2, 3), np.float32)])[0], 1)
 
-    def test_without_global_thread_pools(self) -> None:
+    def test_without_global_thread_pools(self):
         """The refusal comes before ORT's own fallback, which prints."""
         failing = {TENSORRT: "no libnvinfer", CPU: "EnvCreatedWithGlobalThreadPools"}
         tried, refusal = self.prepared([TENSORRT, CPU], failing, use_per_session_threads=False)
         self.assertEqual(refusal.keyword, "use_per_session_threads")
         self.assertEqual(tried, [([TENSORRT, CPU], 0), ([CPU], 0)])
 
-    def test_a_registered_plugin_that_is_not_specified(self) -> None:
+    def test_a_registered_plugin_that_is_not_specified(self):
         """ORT 1.32 would attach some of them after the CPU EP, if ``providers=`` contained them."""
         for name in (QNN, UNKNOWN):
             with (
@@ -247,7 +247,7 @@ class AvailableTest(unittest.TestCase):
 
 
 class CaptureTest(unittest.TestCase):
-    def test_a_session_on_the_cpu_imports_nothing_of_capture(self) -> None:
+    def test_a_session_on_the_cpu_imports_nothing_of_capture(self):
         code = f"""if True:
             import sys, onnxruntime.backend
             from helpers.models import two_nodes
@@ -258,7 +258,7 @@ class CaptureTest(unittest.TestCase):
 
 
 class WhichTest(unittest.TestCase):
-    def test_the_named_ones_in_order_then_the_cpu(self) -> None:
+    def test_the_named_ones_in_order_then_the_cpu(self):
         for names, want in (
             ((), (CPU,)),
             ((CPU,), (CPU,)),
@@ -275,7 +275,7 @@ class WhichTest(unittest.TestCase):
             np.testing.assert_array_equal(rep.run([np.float32([[-1, 2, 3]] * 2)])[0], [[1, 2, 3]] * 2)
 
     @unittest.skipUnless(IDLE, f"this ORT was built without {AZURE}")
-    def test_no_node_is_a_warning_or_an_error(self) -> None:
+    def test_no_node_is_a_warning_or_an_error(self):
         with self.assertWarnsRegex(RuntimeWarning, f"{AZURE}.*runs on {CPU}. Check .*cpu_ep_fallback") as caught:
             prepare({AZURE: {}})
         self.assertEqual(os.path.basename(caught.filename), "processes.py")  # where prepare is called
@@ -285,13 +285,13 @@ class WhichTest(unittest.TestCase):
         with self.assertRaisesRegex(Exception, "fallback to CPU EP has been explicitly disabled"):
             prepare({AZURE: {}}, session_config=NO_CPU)
 
-    def test_who_switches_the_record_off_has_none(self) -> None:
+    def test_who_switches_the_record_off_has_none(self):
         key = "session.record_ep_graph_assignment_info"
         rep = prepare({CPU: {}}, session_config={key: False})
         self.assertEqual(dict(rep.session_config), {key: "0"})
         self.assertIsNone(rep.node_assignment)
 
-    def test_the_record_of_nodes(self) -> None:
+    def test_the_record_of_nodes(self):
         # A plugin EP can assign nodes to a part of itself, which the session does not list. Memory of an EP is proof of
         # work. The CPU EP comes last, and callers expect the other EPs to run the whole model.
         for names, nodes, memory, counts, warns in (
@@ -320,7 +320,7 @@ class WhichTest(unittest.TestCase):
                 specified = Permit("", True, {name: {} for name in names})
                 self.assertEqual(bool(reports._without_nodes(session, specified)), warns)
 
-    def test_specified_and_not_available(self) -> None:
+    def test_specified_and_not_available(self):
         every = ",".join([AZURE, CUDA, OPENVINO, TENSORRT, WEBGPU])
         for excluded, name, message in (
             (every, AZURE, f"{AZURE}.*EXCLUDE_PROVIDERS"),

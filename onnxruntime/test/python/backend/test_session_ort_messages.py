@@ -175,7 +175,7 @@ class MessagesTest(unittest.TestCase):
             return error
         raise AssertionError("ORT raises no error")
 
-    def test_explanations(self) -> None:
+    def test_explanations(self):
         for name, cases in EXPLAINED.items():
             for provoke, fact in cases:
                 with self.subTest(name):
@@ -184,17 +184,17 @@ class MessagesTest(unittest.TestCase):
                     self.assertIsNotNone(explained, error)
                     self.assertIn(fact, explained)
 
-    def test_models_that_ort_does_not_capture(self) -> None:
+    def test_models_that_ort_does_not_capture(self):
         for made, fact in ((BRANCHING, "control flow"), (ON_THE_CPU_ONLY, "")):
             error = self.error_of(lambda made=made: captured(made))
             self.assertRegex(str(error), f"{advice.OF_ORT}.*{fact}")
 
-    def test_each_explanation_is_tested(self) -> None:
+    def test_each_explanation_is_tested(self):
         names = (*EXPLAINED, *ELSEWHERE)
         found = [[name for name in names if name in pattern] for pattern in failures.EXPLANATIONS]
         self.assertEqual(sorted(found), sorted([name] for name in names))
 
-    def test_rejected_settings(self) -> None:
+    def test_rejected_settings(self):
         for keyword, key, arguments in REJECTED:
             printed = io.StringIO()  # ORT prints if it falls back
             with self.subTest(keyword, key=key), contextlib.redirect_stdout(printed):
@@ -203,7 +203,7 @@ class MessagesTest(unittest.TestCase):
                 self.assertEqual((error.keyword, error.key), (keyword, key))
             self.assertEqual(printed.getvalue(), "")
 
-    def test_runs_that_fail_outside_of_the_ep(self) -> None:
+    def test_runs_that_fail_outside_of_the_ep(self):
         for name, provoke in OUTSIDE_EP.items():
             with self.subTest(name):
                 error = self.error_of(provoke)

@@ -26,7 +26,7 @@ from onnxruntime.backend.session.attaching import option_texts
 
 
 class DeviceTest(unittest.TestCase):
-    def test_supported(self) -> None:
+    def test_supported(self):
         never = ("cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
         for build, plugins, yes, no in (
             ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
@@ -46,7 +46,7 @@ class DeviceTest(unittest.TestCase):
                 for device in [*no.split(), *never]:
                     self.assertFalse(onnxruntime.backend.supports_device(device), (build, device))
 
-    def test_an_object_that_claims_to_be_text(self) -> None:
+    def test_an_object_that_claims_to_be_text(self):
         lying = mock.Mock(__class__=str)
         self.assertIsInstance(lying, str)
         self.assertFalse(onnxruntime.backend.supports_device(lying))
@@ -63,7 +63,7 @@ class DeviceTest(unittest.TestCase):
                 return refusal.keyword
             return {name: option_texts(name, "built-in", options) for name, options in eps.items()}
 
-    def test_an_index_is_the_device_id(self) -> None:
+    def test_an_index_is_the_device_id(self):
         one, zero = {"device_id": "1"}, {"device_id": "0"}
         for device, options, expected in (
             ("CUDA:1", None, {CUDA: one}),
@@ -88,7 +88,7 @@ class DeviceTest(unittest.TestCase):
             with self.subTest(device=device, options=options):
                 self.assertEqual(self.settled(device, options), expected)
 
-    def test_a_session_on_the_cpu_alone_has_no_other_device(self) -> None:
+    def test_a_session_on_the_cpu_alone_has_no_other_device(self):
         """ORT creates it without a warning, for example if CUDA's libraries are missing."""
         unspecified = "provider_options specifies no EP of this device"
         for build, device, options, cause in (
@@ -109,7 +109,7 @@ class DeviceTest(unittest.TestCase):
         with process_with():
             self.assertEqual(prepare({CPU: {}}, "CPU").providers, (CPU,))
 
-    def test_an_unsupported_one_opens_no_session(self) -> None:
+    def test_an_unsupported_one_opens_no_session(self):
         for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
             for options in (None, {CPU: {}}):
                 with (
@@ -119,7 +119,7 @@ class DeviceTest(unittest.TestCase):
                 ):
                     prepare(options, device)
 
-    def test_the_advice_on_an_unsupported_one(self) -> None:
+    def test_the_advice_on_an_unsupported_one(self):
         for bundled, given, advised in (
             ((), "CUDA", True),
             ((), "cuda:1", True),
@@ -135,7 +135,7 @@ class DeviceTest(unittest.TestCase):
 
 
 class RegistrationTest(unittest.TestCase):
-    def test_the_devices_of_plugins(self) -> None:
+    def test_the_devices_of_plugins(self):
         """Before ORT 1.24.4, the metadata of a device does not contain the library of a plugin, but its version."""
         devices = [
             mock.Mock(ep_name=name, ep_metadata={"version": version})
@@ -152,7 +152,7 @@ class RegistrationTest(unittest.TestCase):
                     {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}),
                 )
 
-    def test_a_registered_library_without_a_device(self) -> None:
+    def test_a_registered_library_without_a_device(self):
         received = []
 
         def query(name: str, device: object) -> None:
@@ -172,14 +172,14 @@ class RegistrationTest(unittest.TestCase):
         self.assertIn("device", reasons[0])
         self.assertTrue(reasons[1].endswith(suggestions().absent_provider("NeverRegistered")))
 
-    def test_ort_knows_the_registered_libraries(self) -> None:
+    def test_ort_knows_the_registered_libraries(self):
         self.assertFalse(presence._is_registered("NeverRegistered"))
         has_function = hasattr(presence._pybind_state, "get_hardware_device_ep_incompatibility_details")
         self.assertEqual(presence._is_registered(CPU), has_function)  # ORT 1.24 does not have it
 
 
 class ExcludedTest(unittest.TestCase):
-    def test_names_that_cause_a_warning(self) -> None:
+    def test_names_that_cause_a_warning(self):
         """Each warning contains a part of the environment variable."""
         own, later = "OwnPluginExecutionProvider", "OfALaterReleaseExecutionProvider"
         known = onnxruntime.get_all_providers()

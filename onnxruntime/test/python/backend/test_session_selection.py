@@ -49,7 +49,7 @@ def names(parts: list[SessionPart]) -> list[str]:
 
 class PartsTest(unittest.TestCase):
     @needs_global_lock
-    def test_of_each_ep(self) -> None:
+    def test_of_each_ep(self):
         for session, expected in (
             (session_on(), []),
             (session_on(AZURE), []),
@@ -63,7 +63,7 @@ class PartsTest(unittest.TestCase):
             with self.subTest(session.get_providers()):
                 self.assertEqual(names(selection.for_session(session)), expected)
 
-    def test_modules_that_are_not_imported(self) -> None:
+    def test_modules_that_are_not_imported(self):
         ran = run_code("""if True:
             import sys
             import onnxruntime.backend
@@ -90,7 +90,7 @@ class SeveralGuardsTest(unittest.TestCase):
         of_eps = {WEBGPU: locks.WEBGPU, CUDA: locks.CUDA, OPENVINO: getattr(order, "_lock", None)}
         return rep, [of_eps[ep] for ep in (WEBGPU, CUDA, OPENVINO) if ep in eps]
 
-    def test_runs_wait_for_each(self) -> None:
+    def test_runs_wait_for_each(self):
         for eps in (
             (OPENVINO, CUDA),
             (CUDA, OPENVINO),
@@ -105,7 +105,7 @@ class SeveralGuardsTest(unittest.TestCase):
                     with self.subTest(eps, lock=taken.index(lock), fast=inputs[0] is X):
                         check(in_alone(lock), lambda hold: (rep.run(inputs), hold()), waits=True)  # noqa: B023
 
-    def test_no_lock_is_held_while_a_run_waits_for_the_first(self) -> None:
+    def test_no_lock_is_held_while_a_run_waits_for_the_first(self):
         for eps in ((OPENVINO, CUDA), (CUDA, WEBGPU), (OPENVINO, WEBGPU, CUDA)):
             rep, (first, *others) = self.guards(*eps)
             with self.subTest(eps), Held(in_alone(first)):
@@ -114,7 +114,7 @@ class SeveralGuardsTest(unittest.TestCase):
                 check_free(*map(in_alone, others))
             waiting.let_go()
 
-    def test_the_lock_of_both_devices(self) -> None:
+    def test_the_lock_of_both_devices(self):
         rep, both = self.guards(CUDA, WEBGPU)
         for lock in both:
             with self.subTest(both.index(lock)), rep.device_lock():
@@ -123,7 +123,7 @@ class SeveralGuardsTest(unittest.TestCase):
                 self.assertEqual(len(rep.run([X])), 1)
             waiting.let_go()
 
-    def test_a_session_on_both_devices_is_released_under_both_locks(self) -> None:
+    def test_a_session_on_both_devices_is_released_under_both_locks(self):
         for lock in (locks.WEBGPU, locks.CUDA):
             rep, _ = self.guards(CUDA, WEBGPU)
             gone = []
@@ -134,7 +134,7 @@ class SeveralGuardsTest(unittest.TestCase):
             locks.of([CUDA, WEBGPU]).release_ended()
             self.assertEqual(gone, [lock])
 
-    def test_a_creation_waits_for_each(self) -> None:
+    def test_a_creation_waits_for_each(self):
         permit = Permit("", True, {CUDA: {}, WEBGPU: {}})
         wanted = Construction(b"", permit, onnxruntime.SessionOptions())
         for lock in (locks.WEBGPU, locks.CUDA):
@@ -149,7 +149,7 @@ class SeveralGuardsTest(unittest.TestCase):
             check(in_alone(lock), create, waits=True)
             check(create, in_alone(lock), waits=True)
 
-    def test_a_run_can_replace_its_inner_session(self) -> None:
+    def test_a_run_can_replace_its_inner_session(self):
         """The guard of the run holds the lock already. A signal handler in the middle of the run creates no session."""
         permit = Permit("", True, {WEBGPU: {}})
         wanted = Construction(b"", permit, onnxruntime.SessionOptions())
@@ -160,7 +160,7 @@ class SeveralGuardsTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
             locks.WEBGPU.run(None, locks.LockPart().create, self.fail, wanted)
 
-    def test_a_session_on_several_devices_captures_nothing(self) -> None:
+    def test_a_session_on_several_devices_captures_nothing(self):
         for other in (WEBGPU, OPENVINO):
             session = session_on(CUDA, other, CUDAExecutionProvider=CAPTURING)
             with self.subTest(other):
@@ -170,12 +170,12 @@ class SeveralGuardsTest(unittest.TestCase):
 class WithoutGlobalLockTest(unittest.TestCase):
     """The locks of sessions do not work. A session on CUDA that does not capture needs none."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         patch = mock.patch.object(threads, "has_global_lock", lambda: False)
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_specified(self) -> None:
+    def test_specified(self):
         for ep, options in (
             (WEBGPU, {}),
             (OPENVINO, {}),
@@ -191,7 +191,7 @@ class WithoutGlobalLockTest(unittest.TestCase):
         error = caught(lambda: backend.prepare(two_nodes(), provider_options={CUDA: {"enable_cuda_graph": False}}))
         self.assertNotIn("global interpreter lock", str(error))
 
-    def test_available(self) -> None:
+    def test_available(self):
         for ep in (OPENVINO, WEBGPU):
             with (
                 self.subTest(ep),
@@ -204,7 +204,7 @@ class WithoutGlobalLockTest(unittest.TestCase):
                 left_out = [warning for warning in given if "interpreter lock" in str(warning.message)]
                 self.assertEqual(len(left_out), 1)
 
-    def test_sessions_of_the_caller(self) -> None:
+    def test_sessions_of_the_caller(self):
         for session in (
             session_on(WEBGPU),
             session_on(OPENVINO),

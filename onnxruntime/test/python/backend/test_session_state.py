@@ -57,7 +57,7 @@ class Session:
 class ReleaseTest(unittest.TestCase):
     """Sessions are released under the lock, and no thread waits for the release."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.released: list[bool] = []
 
     def session_of(self, lock: SessionLock) -> Session:
@@ -67,7 +67,7 @@ class ReleaseTest(unittest.TestCase):
                 self.assertIs(locks.lock_of(session), lock)
         return session
 
-    def test_the_next_call_releases(self) -> None:
+    def test_the_next_call_releases(self):
         """The session ends in the garbage collector or in any thread, while another one is in a call or not."""
         for side_by_side, cycle, call in itertools.product((True, False), (False, True), (None, in_run, in_alone)):
             lock = SessionLock(side_by_side)
@@ -90,14 +90,14 @@ class ReleaseTest(unittest.TestCase):
             self.assertFalse(lock._owned)
             self.released.clear()
 
-    def test_a_run_beside_others_releases(self) -> None:
+    def test_a_run_beside_others_releases(self):
         lock = SessionLock(side_by_side=True)
         session = self.session_of(lock)
         del session
         lock.run(None, bool)
         self.assertEqual(self.released, [True])
 
-    def test_not_in_the_middle_of_being_alone(self) -> None:
+    def test_not_in_the_middle_of_being_alone(self):
         lock = SessionLock(side_by_side=True)
         session = self.session_of(lock)
         with lock.alone():
@@ -106,7 +106,7 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [])
         self.assertEqual(self.released, [True])
 
-    def test_other_references(self) -> None:
+    def test_other_references(self):
         """An error that the program keeps can refer to the inner session, or to a graph."""
         lock = SessionLock(side_by_side=True)
         for is_graph in (False, True):
@@ -125,7 +125,7 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [True, True])
             self.released.clear()
 
-    def test_a_replaced_inner_session(self) -> None:
+    def test_a_replaced_inner_session(self):
         lock = SessionLock(side_by_side=True)
         session = self.session_of(lock)
         session._sess = np.empty(0)
@@ -134,7 +134,7 @@ class ReleaseTest(unittest.TestCase):
         self.assertEqual(self.released, [True])
         self.assertEqual(len(lock._owned), 1)
 
-    def test_the_inner_session_ends_after_its_graphs(self) -> None:
+    def test_the_inner_session_ends_after_its_graphs(self):
         for cycle in (False, True):
             lock, ended = SessionLock(side_by_side=True), []
             session = self.session_of(lock)
@@ -154,7 +154,7 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [True])
             self.released.clear()
 
-    def test_close_and_the_end_of_a_prepared_model(self) -> None:
+    def test_close_and_the_end_of_a_prepared_model(self):
         """Only ``close`` runs no Python code in a finalizer, which would lose an interrupt."""
         for close in (True, False):
             rep, lock = (
@@ -175,7 +175,7 @@ class ReleaseTest(unittest.TestCase):
             self.assertEqual(self.released, [True])
             self.released.clear()
 
-    def test_an_interrupt_during_close_is_not_lost(self) -> None:
+    def test_an_interrupt_during_close_is_not_lost(self):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
         for moment in range(400):
@@ -196,20 +196,20 @@ class StateTest(unittest.TestCase):
     def session(self) -> InferenceSession:
         return InferenceSession(chain().SerializeToString(), providers=["CPUExecutionProvider"])
 
-    def test_one_state_for_all_threads(self) -> None:
+    def test_one_state_for_all_threads(self):
         for _ in range(20):
             session, start = self.session(), threading.Barrier(4)
             with ThreadPoolExecutor(4) as pool:
                 found = [pool.submit(lambda s=session, b=start: (b.wait(), state.of(s))[1]) for _ in range(4)]
             self.assertEqual(len({id(each.result()) for each in found}), 1)
 
-    def test_one_attribute(self) -> None:
+    def test_one_attribute(self):
         before = {*vars(self.session())}
         rep = onnxruntime.backend.prepare(chain(), provider_options={})
         rep.run([np.ones((3, 4), np.float32)])
         self.assertEqual(len({*vars(rep.session)} - before), 1)
 
-    def test_set_providers_ends_a_check(self) -> None:
+    def test_set_providers_ends_a_check(self):
         session = self.session()
         with (
             mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]),
@@ -225,7 +225,7 @@ class StateTest(unittest.TestCase):
             session.set_providers(["CPUExecutionProvider"])
             self.assertFalse(sessions.capture_of(session).checked)
 
-    def test_a_session_goes_with_its_last_user(self) -> None:
+    def test_a_session_goes_with_its_last_user(self):
         session = self.session()
         with mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]):
             locks.lock_of(session)
@@ -237,7 +237,7 @@ class StateTest(unittest.TestCase):
 
 @needs_global_lock
 class ReplacedTest(unittest.TestCase):
-    def test_a_replaced_session_on_a_shared_device(self) -> None:
+    def test_a_replaced_session_on_a_shared_device(self):
         """The lock of the device releases each inner session once."""
         lock = SessionLock(side_by_side=True)
         content = two_nodes().SerializeToString()

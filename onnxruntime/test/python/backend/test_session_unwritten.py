@@ -55,7 +55,7 @@ PERMITTED = {
 
 
 class UnwrittenTest(unittest.TestCase):
-    def test_which_models(self) -> None:
+    def test_which_models(self):
         for release in ((1, 24), (1, 27), (1, 28)):
             facts = mock.patch.object(Process, "here", return_value=Process(release, "x86_64"))
             for name, made in (REFUSED | PERMITTED).items():
@@ -73,7 +73,7 @@ class UnwrittenTest(unittest.TestCase):
                         with expected or contextlib.nullcontext():
                             unwritten.check(source, session)
 
-    def test_prepare(self) -> None:
+    def test_prepare(self):
         for name, made in (REFUSED | PERMITTED).items():
             with self.subTest(name):
                 if OLD and name in REFUSED:
@@ -82,7 +82,7 @@ class UnwrittenTest(unittest.TestCase):
                 else:
                     onnxruntime.backend.prepare(made, provider_options={})
 
-    def test_no_values_of_earlier_runs(self) -> None:
+    def test_no_values_of_earlier_runs(self):
         """A model that is not refused writes sequences of each length."""
         secret, ones = np.full((64, 64), 1234.5, np.float32), np.ones((64, 64), np.float32)
         for made in (REFUSED["an input"], PERMITTED["of the shape"]):

@@ -33,7 +33,7 @@ class ReadBackTest(unittest.TestCase):
             get_session_options=SessionOptions,
         )
 
-    def test_another_value_than_was_sent_is_an_error(self) -> None:
+    def test_another_value_than_was_sent_is_an_error(self):
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
         texts = {
@@ -49,7 +49,7 @@ class ReadBackTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
                 applied(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
 
-    def test_another_spelling_of_the_same_value_is_none(self) -> None:
+    def test_another_spelling_of_the_same_value_is_none(self):
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
         for flag, size in (
@@ -61,7 +61,7 @@ class ReadBackTest(unittest.TestCase):
             result = applied(read, permitted)
             self.assertEqual(result.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
-    def test_what_is_not_reported_is_compared_as_it_was_sent(self) -> None:
+    def test_what_is_not_reported_is_compared_as_it_was_sent(self):
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
         there = Process((1, 27), "x86_64", system="Linux")
@@ -78,7 +78,7 @@ class ReadBackTest(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
             applied(self.session(**{CUDA: {option: "true"}}), permitted)
 
-    def test_text_that_carries_options_is_compared_and_not_shown(self) -> None:
+    def test_text_that_carries_options_is_compared_and_not_shown(self):
         with process_with(plugins=(OPENVINO,)):
             permitted = permit({OPENVINO: {"num_of_threads": 2}})
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}

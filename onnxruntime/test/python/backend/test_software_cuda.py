@@ -89,13 +89,13 @@ def in_thread(work) -> None:
 
 @unittest.skipUnless(ON_SOFTWARE_CUDA, "not on the software CUDA")
 class RuntimeTest(unittest.TestCase):
-    def setUp(self) -> None:
+    def setUp(self):
         self.cuda = Runtime()
 
     def first(self, memory) -> int:
         return ctypes.cast(memory, ctypes.POINTER(ctypes.c_ubyte))[0]
 
-    def test_capture_only_records(self) -> None:
+    def test_capture_only_records(self):
         cuda = self.cuda
         stream, seen = cuda.stream(), cuda.pinned()
         cuda.fill(seen, 1, stream)
@@ -103,7 +103,7 @@ class RuntimeTest(unittest.TestCase):
         cuda.call("cudaStreamSynchronize", stream)
         self.assertEqual(self.first(seen), 1)
 
-    def test_calls_that_a_capture_forbids(self) -> None:
+    def test_calls_that_a_capture_forbids(self):
         """A mode forbids calls to the thread that captures, or also to others. A forbidden call ends the capture."""
         cuda = self.cuda
         own, other = (lambda work: work()), in_thread
@@ -138,7 +138,7 @@ class RuntimeTest(unittest.TestCase):
                     self.assertEqual(bool(graph), not error)
                     cuda.call(name, *arguments)  # afterwards it may be called
 
-    def test_a_captured_stream_is_not_waited_for(self) -> None:
+    def test_a_captured_stream_is_not_waited_for(self):
         cuda = self.cuda
         stream, graph = cuda.stream(), ctypes.c_void_p()
         cuda.call("cudaStreamBeginCapture", stream, GLOBAL)
@@ -155,7 +155,7 @@ class RuntimeTest(unittest.TestCase):
         cuda.fill(None, 1, stream, error=CAPTURE_INVALIDATED)
         cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph), error=CAPTURE_INVALIDATED)
 
-    def test_a_kernel_needs_its_device(self) -> None:
+    def test_a_kernel_needs_its_device(self):
         cuda = self.cuda
         self.addCleanup(cuda.call, "cudaSetDevice", 0)
         host, stream, seen = ctypes.c_char(), cuda.stream(), cuda.pinned()
@@ -194,12 +194,12 @@ class RuntimeTest(unittest.TestCase):
         launch(3.5, error=INVALID_HANDLE)
         cuda.call("cudaSetDevice", 2, error=101)
 
-    def test_a_destroyed_stream_takes_no_work(self) -> None:
+    def test_a_destroyed_stream_takes_no_work(self):
         stream = self.cuda.stream()
         self.cuda.call("cudaStreamDestroy", stream)
         self.cuda.fill(self.cuda.pinned(), 1, stream, error=INVALID_HANDLE)
 
-    def test_memory_is_bounded(self) -> None:
+    def test_memory_is_bounded(self):
         cuda = self.cuda
         left, total = ctypes.c_size_t(), ctypes.c_size_t()
         cuda.call("cudaMemGetInfo", ctypes.byref(left), ctypes.byref(total))
@@ -213,7 +213,7 @@ class RuntimeTest(unittest.TestCase):
         cuda.call("cudaFree", ctypes.c_void_p(memory.value), error=1)
 
     @unittest.skipUnless(LAZY, "SOFTCUDA_LAZY is not set")
-    def test_lazy_work_waits(self) -> None:
+    def test_lazy_work_waits(self):
         cuda = self.cuda
         stream, other, seen = cuda.stream(), cuda.stream(), cuda.pinned()
         event = cuda.made("cudaEventCreateWithFlags", ctypes.c_uint(0))
@@ -237,7 +237,7 @@ class RuntimeTest(unittest.TestCase):
             self.assertEqual(self.first(seen), 7)
 
     @unittest.skipUnless(LAZY, "SOFTCUDA_LAZY is not set")
-    def test_lazy_streams_and_the_legacy_one(self) -> None:
+    def test_lazy_streams_and_the_legacy_one(self):
         cuda = self.cuda
         seen = cuda.pinned()
         for flags, waits in ((0, 7), (NON_BLOCKING, 0)):
@@ -263,7 +263,7 @@ class RuntimeTest(unittest.TestCase):
         command = [sys.executable, "-c", program]
         return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
 
-    def test_freed_memory_cannot_be_touched(self) -> None:
+    def test_freed_memory_cannot_be_touched(self):
         for memory in ("cuda.memory()", "cuda.pinned()"):
             code = (
                 f"stream, memory = cuda.stream(), {memory}\n"
@@ -275,7 +275,7 @@ class RuntimeTest(unittest.TestCase):
             again = "cuda.call('cudaGraphLaunch', graph, stream); cuda.call('cudaStreamSynchronize', stream)\n"
             self.assertEqual(self.ended(code + free + again).returncode, -signal.SIGSEGV)
 
-    def test_what_is_not_implemented_ends_the_process_with_its_name(self) -> None:
+    def test_what_is_not_implemented_ends_the_process_with_its_name(self):
         kernel = (
             "from test_software_cuda_kernels import *\n"
             "X = np.ones((1, 1, 2, 2), np.float32)\n"
@@ -298,7 +298,7 @@ class RuntimeTest(unittest.TestCase):
                 self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
                 self.assertRegex(done.stderr, name)
 
-    def test_a_missing_compiler_is_named(self) -> None:
+    def test_a_missing_compiler_is_named(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with_software_cuda.sh")
         with tempfile.TemporaryDirectory() as folder:
             for tool in ("dirname", "make"):

@@ -189,7 +189,7 @@ class Kernels(Variants):
 
 @unittest.skipUnless(ON_SOFTWARE_CUDA, "not on the software CUDA")
 class KernelTest(unittest.TestCase):
-    def test_kernels_compute_what_the_cpu_ep_computes(self) -> None:
+    def test_kernels_compute_what_the_cpu_ep_computes(self):
         for operator, name, made, inputs in Kernels().all:
             for output in made.graph.output:
                 output.ClearField("type")
@@ -200,7 +200,7 @@ class KernelTest(unittest.TestCase):
                     self.assertEqual((got.dtype, got.shape), (expected.dtype, expected.shape))
                     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
-    def test_random_numbers(self) -> None:
+    def test_random_numbers(self):
         x = np.ones((2000, 3), np.float32)
         uniform = node("RandomUniformLike", "X", low=2.0, high=5.0)
         normal = node("RandomNormalLike", "X", mean=-1.0, scale=2.0)

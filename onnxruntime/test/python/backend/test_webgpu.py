@@ -73,7 +73,7 @@ class WebGpuTest(EpTests, unittest.TestCase):
     OPTIONS = UNCONFIRMED = {"preferredLayout": "NCHW"}  # noqa: RUF012
     TOLERANCE = 1e-3
 
-    def test_preferred_layout_is_the_layout_it_computes_in(self) -> None:
+    def test_preferred_layout_is_the_layout_it_computes_in(self):
         made, array = convolutions(), image()
         nodes = {}
         for layout in ("NCHW", "NHWC"):
@@ -86,7 +86,7 @@ class WebGpuTest(EpTests, unittest.TestCase):
         self.assertEqual(nodes["NCHW"], 11)
         self.assertEqual(nodes["NHWC"], 2 if BUNDLED else 13)
 
-    def test_without_a_device_it_is_unavailable(self) -> None:
+    def test_without_a_device_it_is_unavailable(self):
         printed = run_in_a_new_process(
             "import test_webgpu as tests\n"
             "tests.register()\n"
@@ -100,7 +100,7 @@ class WebGpuTest(EpTests, unittest.TestCase):
             f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*(no device|not available)",
         )
 
-    def test_sessions_take_turns(self) -> None:
+    def test_sessions_take_turns(self):
         """Without their lock, two sessions in two threads fail, or crash the process, within a hundred runs."""
         made, array = convolutions(size=8), image(size=8)
         want = on_cpu(made, array)

@@ -57,7 +57,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
     def prepare(self, made: ModelProto, **keywords):
         return prepare(made, **keywords)
 
-    def test_it_captures(self) -> None:
+    def test_it_captures(self):
         rep = self.prepare(chain())
         self.assertEqual(rep.node_assignment[EP], 6)
         self.assertIn("enableGraphCapture", rep.unconfirmed[EP])  # ORT repeats whatever a plugin is given
@@ -65,7 +65,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "graph capture"):
             rep.session.run(None, {"X": self.data(0, 3, 4)})
 
-    def test_a_session_that_the_caller_opened(self) -> None:
+    def test_a_session_that_the_caller_opened(self):
         # Its graph was not checked: it runs without capture, or with a binding of the caller.
         rep, expected = (
             onnxruntime.backend.prepare(open_session(chain())),
@@ -81,7 +81,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
             self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
         rep.run_options()
 
-    def test_requirements(self) -> None:
+    def test_requirements(self):
         one = "then_branch = a () => (float[2] A) { A = Neg (X) }"
         other = "else_branch = b () => (float[2] B) { B = Abs (X) }"
         branching = f"(float[2] X, bool C) => (float[2] Y) {{ Y = If (C) <{one}, {other}> }}"
@@ -101,7 +101,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
                 self.prepare(parsed(graph))
 
     @reads_linux
-    def test_memory_stays(self) -> None:
+    def test_memory_stays(self):
         rep = self.prepare(chain(10, (64, 64)))
         x = self.data(0, 64, 64)
         for i in range(2000):
@@ -114,7 +114,7 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
 class DeviceValueTest(unittest.TestCase):
     """OrtValues as inputs of rep.run, and a caller's IO binding with the run config."""
 
-    def setUp(self) -> None:
+    def setUp(self):
         self.a, self.b = (np.random.default_rng(i).standard_normal(5).astype(np.float32) for i in range(2))
         self.right = [self.a * self.b, self.a - self.b]
 
@@ -122,7 +122,7 @@ class DeviceValueTest(unittest.TestCase):
         for got, want in zip(outputs, self.right, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-5)
 
-    def test_inputs_of_run(self) -> None:
+    def test_inputs_of_run(self):
         for capture in (False, True):
             rep = prepare(two_inputs(), capture)
             on_cpu = OrtValue.ortvalue_from_numpy
@@ -140,7 +140,7 @@ class DeviceValueTest(unittest.TestCase):
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
             rep.run([on_device(rep.session, self.a.astype(np.int32)), b])
 
-    def test_indices_on_the_device(self) -> None:
+    def test_indices_on_the_device(self):
         """The data of a capture is read from device memory into an array that owns its bytes."""
         made = parsed("(float[K] A, float[N] X, int32[M] I) => (float[M] Y) { G = Gather (X, I) Y = Div (G, G) }")
         for _ in range(3):
@@ -149,7 +149,7 @@ class DeviceValueTest(unittest.TestCase):
             one = np.ones(1, np.float32)
             self.assertEqual(rep.run({"A": one, "X": one, "I": index})[0].tolist(), [1])
 
-    def test_bindings_without_capture(self) -> None:
+    def test_bindings_without_capture(self):
         """On a session that captures, ORT refuses a binding of other memory than the device's unless it receives -1."""
         rep = prepare(two_inputs(), run_config={"gpu_graph_id": -1})
         targets = [on_device(rep.session, np.zeros(5, np.float32)) for _ in range(2)]

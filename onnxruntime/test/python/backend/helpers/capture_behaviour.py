@@ -54,7 +54,7 @@ class CaptureBehaviour(CaptureInputs):
     # The lock of the EP's sessions.
     lock: locks.SessionLock
 
-    def test_every_run_has_its_own_inputs(self) -> None:
+    def test_every_run_has_its_own_inputs(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         with captured_ids(rep) as ids:
             for i in range(200):
@@ -62,7 +62,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertEqual(set(ids), {1024, 1025, 1026})
         self.assertLess(len(ids), 210)
 
-    def test_outputs_of_shapes_and_constants(self) -> None:
+    def test_outputs_of_shapes_and_constants(self):
         constant = "<float[2] k = {-3, -3}> { S = Shape (X) Y = Neg (X) C = Abs (k) }"
         made = parsed(f"(float[N,4] X) => (int64[2] S, float[N,4] Y, float[2] C) {constant}")
         rep, expected = self.prepare(made), Expected(made)
@@ -81,7 +81,7 @@ class CaptureBehaviour(CaptureInputs):
         ):
             rep.run([x], **keywords)
 
-    def test_an_interrupted_first_run(self) -> None:
+    def test_an_interrupted_first_run(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
         self.interrupt(rep, x)
@@ -95,7 +95,7 @@ class CaptureBehaviour(CaptureInputs):
                 rep.run([x], run_config={"gpu_graph_id": 5})
         self.check(rep.run([x], run_config={"gpu_graph_id": 6}), expected(x))
 
-    def test_failing_for_ever_is_bounded(self) -> None:
+    def test_failing_for_ever_is_bounded(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         x = self.data(0, 3, 4)
         with mock.patch.object(graph_ids, "MOST_GRAPHS", 3):
@@ -104,7 +104,7 @@ class CaptureBehaviour(CaptureInputs):
             with self.assertWarnsRegex(RuntimeWarning, "3 graphs"):
                 self.check(rep.run([x]), expected(x))
 
-    def test_a_replay_that_differs(self) -> None:
+    def test_a_replay_that_differs(self):
         # Returns the outputs of the first run of a binding for all its runs.
         class Stale:
             def __init__(self, inner) -> None:
@@ -130,7 +130,7 @@ class CaptureBehaviour(CaptureInputs):
                     rep.run([a, b])
         self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}), expected(a, b))
 
-    def test_limits(self) -> None:
+    def test_limits(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         cancellation = onnxruntime.backend.Cancellation()
         without_capture = {"run_config": {"gpu_graph_id": -1}}
@@ -156,7 +156,7 @@ class CaptureBehaviour(CaptureInputs):
             rep.run([x], cancellation=cancellation, **without_capture)
         self.check(rep.run([x], **without_capture), expected(x))
 
-    def test_limits_cover_the_wait_for_other_sessions(self) -> None:
+    def test_limits_cover_the_wait_for_other_sessions(self):
         rep, plain, lock = self.prepare(chain()), self.ordinary(chain()), self.lock
         x, inside, go_on = self.data(0, 3, 4), threading.Event(), threading.Event()
         rep.run([x])
@@ -178,7 +178,7 @@ class CaptureBehaviour(CaptureInputs):
             go_on.set()
             thread.join()
 
-    def test_sizes_of_free_dimensions(self) -> None:
+    def test_sizes_of_free_dimensions(self):
         """ORT does not capture the model with a free dimension. Two sizes have one prepared model each."""
         made = shapes_on_the_cpu()
         with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
@@ -200,7 +200,7 @@ class CaptureBehaviour(CaptureInputs):
                 x = self.data(i, size, 4)
                 self.check(rep.run([x]), expected(x))
 
-    def test_inspect(self) -> None:
+    def test_inspect(self):
         """The command line proposes the sizes, and a command that works."""
         with self.assertRaises(onnxruntime.backend.NotPermittedError) as raised:
             self.prepare(shapes_on_the_cpu())
@@ -226,7 +226,7 @@ class CaptureBehaviour(CaptureInputs):
             words = shlex.split(found["run"]["command"])
             subprocess.run([sys.executable, *words[1:], "--compare"], capture_output=True, check=True)
 
-    def test_several_graph_ids(self) -> None:
+    def test_several_graph_ids(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         with captured_ids(rep) as ids:
             for i in range(30):
@@ -236,7 +236,7 @@ class CaptureBehaviour(CaptureInputs):
                 self.check(rep.run([x], run_config=config), expected(x))
         self.assertEqual(set(ids), {0, 1, 7, 1023, 1028})
 
-    def test_without_capture(self) -> None:
+    def test_without_capture(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         with captured_ids(rep) as ids:
             for i in range(12):
@@ -255,7 +255,7 @@ class CaptureBehaviour(CaptureInputs):
             self.data(0, 3, 4),
         )
 
-    def test_eight_threads(self) -> None:
+    def test_eight_threads(self):
         rep, expected = self.prepare(chain(20)), Expected(chain(20))
 
         def work(thread: int) -> None:
@@ -267,7 +267,7 @@ class CaptureBehaviour(CaptureInputs):
         # Two shapes make two graphs, or each thread has one.
         self.assertEqual(set(ids), set(range(1024, 1032 if self.by_thread else 1026)))
 
-    def test_two_prepared_models_on_one_session(self) -> None:
+    def test_two_prepared_models_on_one_session(self):
         first, expected = self.prepare(chain(20)), Expected(chain(20))
         second = onnxruntime.backend.prepare(first.session, run_config={"gpu_graph_id": 9})
         third = onnxruntime.backend.prepare(first.session)
@@ -287,7 +287,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertEqual(len(set(ids)), 7 if self.by_thread else 4)
         self.assertIn(9, ids)
 
-    def test_two_sessions_in_two_threads(self) -> None:
+    def test_two_sessions_in_two_threads(self):
         expected = Expected(chain(20))
 
         def work(thread: int) -> None:
@@ -300,7 +300,7 @@ class CaptureBehaviour(CaptureInputs):
 
         in_threads(2, work)
 
-    def test_outputs_are_the_callers(self) -> None:
+    def test_outputs_are_the_callers(self):
         rep = self.prepare(chain())
         outputs = [rep.run([self.data(i, 3, 4)])[0] for i in range(20)]
         copies = [output.copy() for output in outputs]
@@ -311,7 +311,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertTrue(all(output.flags.writeable for output in outputs))
         self.assertFalse(any(np.shares_memory(a, b) for i, a in enumerate(outputs) for b in outputs[:i]))
 
-    def test_live_graphs_are_bounded(self) -> None:
+    def test_live_graphs_are_bounded(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         most, recording = (
             mock.patch.object(graph_ids, "MOST_GRAPHS", 3),
@@ -327,7 +327,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertEqual([warning.category for warning in caught], [RuntimeWarning])
         self.assertIn("3 graphs", str(caught[0].message))
 
-    def test_the_run_carries_its_configuration(self) -> None:
+    def test_the_run_carries_its_configuration(self):
         rep = self.prepare(chain())
         x = self.data(0, 3, 4)
         rep.run([x])
@@ -338,7 +338,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertEqual((first.logid, first.get_run_config_entry("gpu_graph_id")), ("captured", "11"))
         self.assertEqual((last.logid, last.get_run_config_entry("gpu_graph_id")), ("", "1024"))
 
-    def test_a_graph_id_of_the_callers_own(self) -> None:
+    def test_a_graph_id_of_the_callers_own(self):
         rep = self.prepare(chain(), run_config={"gpu_graph_id": 5})
         x = self.data(0, 3, 4)
         # The prepared id is reserved before the first run.

@@ -30,7 +30,7 @@ from onnxruntime.backend.runs.settings import RunSettings
 class CaptureInputs(Checks):
     """The tests. ``CaptureBehaviour`` has the others, and states the methods of the class that inherits them."""
 
-    def test_array_likes(self) -> None:
+    def test_array_likes(self):
         class Like:
             """An array of another library."""
 
@@ -47,7 +47,7 @@ class CaptureInputs(Checks):
                 self.check(rep.run([Like(x, shape)]), expected(x))
                 self.check(rep.run([x]), expected(x))
 
-    def test_several_inputs_and_outputs(self) -> None:
+    def test_several_inputs_and_outputs(self):
         rep, expected = self.prepare(two_inputs()), Expected(two_inputs())
         self.check_run(rep, expected, self.data(0, 5), self.data(1, 5))
         with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("not the fast path")):
@@ -58,7 +58,7 @@ class CaptureInputs(Checks):
                     expected(a, b),
                 )
 
-    def test_an_input_that_no_node_reads(self) -> None:
+    def test_an_input_that_no_node_reads(self):
         made = parsed("(float[3] U, float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }")
         rep, expected = self.prepare(made), Expected(made)
         with captured_ids(rep) as ids:
@@ -69,7 +69,7 @@ class CaptureInputs(Checks):
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "U"):
             rep.run([unread[:2], x])
 
-    def test_an_input_that_is_an_output(self) -> None:
+    def test_an_input_that_is_an_output(self):
         x = "float[2] X"  # whether a node reads it or not, and at any position
         for inputs, first, second in (
             (x, "X", "Y"),
@@ -87,7 +87,7 @@ class CaptureInputs(Checks):
         with self.assertRaisesRegex(RuntimeError, "'Y' is an input, or is listed twice"):
             self.prepare(made)
 
-    def test_scalars_and_no_elements(self) -> None:
+    def test_scalars_and_no_elements(self):
         rep = self.prepare(parsed("(float X) => (float Y) { Y = Neg (X) }"))
         for i in range(3):
             self.check(rep.run([np.array(i, np.float32)]), [np.array(-i, np.float32)])
@@ -95,7 +95,7 @@ class CaptureInputs(Checks):
         for _ in range(3):
             self.assertEqual(rep.run([np.zeros((0, 4), np.float32)])[0].shape, (0, 4))
 
-    def test_what_is_uploaded_is_what_was_given(self) -> None:
+    def test_what_is_uploaded_is_what_was_given(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         for i in range(3):
             x = self.data(i, 4, 4)
@@ -111,7 +111,7 @@ class CaptureInputs(Checks):
                 rep.run([x.astype(np.int32)])
             self.check(rep.run([x.reshape(-1, 4)]), expected(x))
 
-    def test_inputs_missing_or_unknown(self) -> None:
+    def test_inputs_missing_or_unknown(self):
         rep = self.prepare(two_inputs())
         a = self.data(0, 3)
         for feeds, name in (({"A": a}, "B"), ({"A": a, "B": a, "C": a}, "C")):
@@ -124,7 +124,7 @@ class CaptureInputs(Checks):
         with self.assertRaisesRegex(onnxruntime.backend.InputError, "B"):
             rep.run({"A": a, "B": wrong})
 
-    def test_an_initializer_that_could_be_overridden(self) -> None:
+    def test_an_initializer_that_could_be_overridden(self):
         made = two_inputs()
         made.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "B"))
         rep, expected = self.prepare(made), Expected(two_inputs())
@@ -135,14 +135,14 @@ class CaptureInputs(Checks):
             rep.run({"A": a, "B": b})
         self.check(rep.run({"A": a, "B": b}, run_config={"gpu_graph_id": -1}), expected(a, b))
 
-    def test_a_shape_that_the_model_refuses(self) -> None:
+    def test_a_shape_that_the_model_refuses(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         for _ in range(2):
             with self.assertRaisesRegex(onnxruntime.backend.InputError, "X"):
                 rep.run([self.data(0, 4, 3)])
         self.check_run(rep, expected, self.data(0, 4, 4))
 
-    def test_integers(self) -> None:
+    def test_integers(self):
         picked = (
             "(int64[N] I, float[4] X) => (float[N,4] Y) <float[3,4] W = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121}>"
         )

@@ -89,7 +89,7 @@ class CommandTest(unittest.TestCase):
     """Base class of the tests of all commands."""
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)

@@ -141,7 +141,7 @@ class EpTests:
     def prepare(self, options: dict, made: ModelProto | None = None, **keywords):
         return onnxruntime.backend.prepare(made or convolutions(), provider_options={self.EP: options}, **keywords)
 
-    def test_it_takes_every_node_and_computes_right(self) -> None:
+    def test_it_takes_every_node_and_computes_right(self):
         made, array = convolutions(), image()
         rep = self.prepare(self.OPTIONS, made, session_config=NO_CPU)
         self.assertEqual(rep.providers, (self.EP, CPU))
@@ -153,7 +153,7 @@ class EpTests:
         self.assertEqual(dict(rep.provider_options[self.EP]), {})
         self.assertEqual(rep.unconfirmed[self.EP], self.UNCONFIRMED)
 
-    def test_leaving_nodes_to_the_cpu_can_be_an_error(self) -> None:
+    def test_leaving_nodes_to_the_cpu_can_be_an_error(self):
         with self.assertWarnsRegex(RuntimeWarning, f"No node .*{self.EP}.*disable_cpu_ep_fallback"):
             rep = self.prepare(self.OPTIONS, doubled_text())
         self.assertEqual(dict(rep.node_assignment), {self.EP: 0, CPU: 1})
@@ -164,7 +164,7 @@ class EpTests:
 class ThreadTests:
     """Tests of an EP with ``num_of_threads``. The class has a method for one thread, which the backend refuses."""
 
-    def test_num_of_threads_is_how_many_threads_work(self) -> None:
+    def test_num_of_threads_is_how_many_threads_work(self):
         made, array = convolutions(16, 112), image(16, 112)
         one = onnxruntime.InferenceSession(made.SerializeToString(), self.options_of_one_thread())
         for rep, low, high in (
