@@ -65,6 +65,7 @@ OF_OPENVINO = {
 EXAMPLES = int(os.environ.get("ORT_BACKEND_EXAMPLES", "0"))
 MODEL = two_nodes().SerializeToString()
 INPUT = np.ones((2, 3), np.float32)
+PATTERNS = "enable_mem_pattern"  # the backend sets it on OpenVINO
 RECORD = "session.record_ep_graph_assignment_info"  # the backend sets it for its own use
 OPSETS = "session.allow_released_opsets_only"  # the backend sets it from OnnxRuntimeBackend.allowReleasedOpsetsOnly
 
@@ -153,7 +154,10 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
     """Compare the settings that the spies received with the tables and the call."""
     attributes, entries, keyword = tables
     for name, value in record["attributes"].items():
-        check_attribute(attributes, name, value, call)
+        if name == PATTERNS and name not in call:
+            CASE.assertIs(value, False)
+        else:
+            check_attribute(attributes, name, value, call)
     for name, texts in record["providers"].items():
         kind = "plugin" if plugins and "plugin" in PROVIDERS[name] else "built-in"
         rules = PROVIDERS[name].get(kind, {})
@@ -358,7 +362,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
                 onnxruntime.backend.prepare(MODEL, **configuration)
             CASE.assertEqual(again.exception.args[0], record, "the configuration of the permit")
     check(record, keywords, plugins, tables)
-    if record["attributes"] or record["providers"] or record["entries"].keys() - {RECORD, OPSETS}:
+    if record["attributes"].keys() - {PATTERNS} or record["providers"] or record["entries"].keys() - {RECORD, OPSETS}:
         return "permitted"
     return "ignored"
 
