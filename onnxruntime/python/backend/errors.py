@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -194,6 +193,8 @@ def type_name(value: object) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the known name that is most similar to a misspelt one, or ``""``."""
+    import difflib  # takes as long as all of this module  # noqa: PLC0415
+
     # The similarity of providers and provider_options. A name of four characters with one wrong character has 0.75,
     # session_config and session_options have 0.69, and num_threads has 0.71 with two names.
     matches = difflib.get_close_matches(name[:100], known, 1, 0.72)

@@ -9,6 +9,7 @@ Only error messages and warnings use this module. It shows a caller's values as 
 
 from __future__ import annotations
 
+import difflib  # noqa: F401 - errors.py uses it, and no run imports a module
 import re
 from collections.abc import Iterable, Mapping
 from itertools import chain

@@ -40,6 +40,9 @@ _WITHOUT_ELEMENTS = {
     _SCAN: _RETURNS_MEMORY,
     "GRU": _ENDS_PROCESS,
 }
+# The operators as they are in a model. A search in a small model is faster than its outline.
+_NAMES = [name.encode() for name in (_OPERATOR, *_WITHOUT_ELEMENTS)]
+_SMALL = 2**16  # bytes
 
 
 def check(model: str | bytes, session: InferenceSession) -> str:
@@ -47,6 +50,8 @@ def check(model: str | bytes, session: InferenceSession) -> str:
 
     Return why each input of the model needs elements, or ``""``.
     """
+    if isinstance(model, bytes) and len(model) < _SMALL and not any(name in model for name in _NAMES):
+        return ""
     operators: set[str] = set()
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
         operators = _operators(_outline(model))

@@ -57,6 +57,7 @@ UPWARD = {("advice", "refusals.suggestions")}
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import, because few calls need them. Other imports are at the top of a module.
 IN_FUNCTIONS = {
+    "difflib",
     "unittest",
     f"{PACKAGE}.capture.sessions",
     f"{PACKAGE}.environment.variable",
