@@ -40,7 +40,7 @@ _WITHOUT_ELEMENTS = {
     _SCAN: _RETURNS_MEMORY,
     "GRU": _ENDS_PROCESS,
 }
-# The operators as they are in a model. A search in a small model is faster than its outline.
+# The operators as they are in a model. A search is faster than a loop over nodes, unless the model has many weights.
 _NAMES = [name.encode() for name in (_OPERATOR, *_WITHOUT_ELEMENTS)]
 _SMALL = 2**16  # bytes
 
@@ -50,11 +50,12 @@ def check(model: str | bytes, session: InferenceSession) -> str:
 
     Return why each input of the model needs elements, or ``""``.
     """
-    if isinstance(model, bytes) and len(model) < _SMALL and not any(name in model for name in _NAMES):
-        return ""
     operators: set[str] = set()
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
-        operators = _operators(_outline(model))
+        if isinstance(model, str) or len(model) > _SMALL or _has_name(model):
+            outline = _outline(model)
+            if _has_name(outline.SerializeToString()):
+                operators = _operators(outline)
     operators &= {_OPERATOR, *_WITHOUT_ELEMENTS}
     operators = _on_cpu(session, operators)
     release = Process.here().release
@@ -64,6 +65,10 @@ def check(model: str | bytes, session: InferenceSession) -> str:
         if operator in operators:
             return f"without elements, ORT's {operator} {effect}"
     return ""
+
+
+def _has_name(model: bytes) -> bool:
+    return any(name in model for name in _NAMES)
 
 
 def _outline(model: str | bytes) -> ModelProto:
