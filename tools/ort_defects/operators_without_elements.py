@@ -6,8 +6,7 @@
 
 The program prints the operators, and runs each one in a new process. GRU and LSTM do this for a batch of size 0.
 
-In this backend: in a model with GRU on the CPU EP, inputs without elements are refused. For the other
-operators, the application decides which models and sizes it accepts.
+In this backend: not prevented. The application decides which models and sizes it accepts.
 """
 
 import contextlib

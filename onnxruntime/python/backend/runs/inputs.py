@@ -32,9 +32,15 @@ class ModelInputs:
     """The inputs of a session's model, and the initializers that a run can override.
 
     :param needs_elements: why each input of this model needs elements, or ``""``.
+    :param has_concat: whether the model can have a Concat, which needs equal sizes for dimensions of the same name.
     """
 
-    def __init__(self, session: InferenceSession, needs_elements: str = "") -> None:
+    def __init__(
+        self,
+        session: InferenceSession,
+        needs_elements: str = "",
+        has_concat: bool = False,
+    ) -> None:
         self._inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
         self._only_input = None
         if len(self._inputs) == 1:
@@ -54,8 +60,9 @@ class ModelInputs:
             self.slots.append(slot)
 
         self._needs_elements = needs_elements
+        self._shares_a_dimension = has_concat and _share_a_dimension(self._inputs.values())
         #: Whether :meth:`feeds` can refuse an input because it has no elements.
-        self.checks_elements = needs_elements != "" or _share_a_dimension(self._inputs.values())
+        self.checks_elements = needs_elements != "" or self._shares_a_dimension
 
     def find(self, name: Any) -> NodeArg | None:
         """Return the input or the initializer of this name."""
@@ -76,12 +83,14 @@ class ModelInputs:
     def _check_elements(self, feeds: Mapping) -> None:
         """Raise an ``InputError`` for an input without elements with which ORT's operators are wrong.
 
-        ORT joins a tensor without elements to one of another shape, and does not write the rest. So a dimension has the
-        same size wherever the model uses its name.
+        Concat joins a tensor without elements to one of another shape, and does not write the rest. So a dimension has
+        the same size wherever the model uses its name.
         """
         for name, value in feeds.items():
             if self._needs_elements and tensors.lack_elements([value]):
                 raise self._without_elements(name, value, self._needs_elements)
+        if not self._shares_a_dimension:
+            return
         known: dict[str, tuple] = {}
         for name, node in self._inputs.items():
             value = feeds.get(name)
@@ -238,7 +247,7 @@ class ModelInputs:
 
 
 def _misfit(node: NodeArg, value: object) -> str:
-    """Describe a converted value that does not have the declared type or shape; ``""`` for any other value."""
+    """Describe a converted value that does not have the declared type or shape, ``""`` for any other value."""
     value_type = values.required(node.type)
     if isinstance(value, OrtValue):
         has_type = value.data_type() == value_type

@@ -48,8 +48,8 @@ def create(
                 raise
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
-    needs_elements = unwritten.check(model, created.session)
-    state.of(created.session).needs_elements = needs_elements
+    kept = state.of(created.session)
+    kept.needs_elements, kept.has_concat = unwritten.check(model, created.session)
     if permit.sizes:
         construction.free_dimensions().verify(created.session, shapes, permit.sizes)
     return created, registered

@@ -27,7 +27,8 @@ class Plan:
         self.inner = inner_of(session)  # first: another thread can replace it
         self.is_of_ort = is_ort(session)
         if self.is_of_ort:
-            self.inputs = ModelInputs(session, state.of(session).needs_elements)
+            kept = state.of(session)
+            self.inputs = ModelInputs(session, kept.needs_elements, kept.has_concat)
             self.route = _route_of(session, self.inputs)
             self.overrides = Overrides(session, run_config)
         else:  # it may have no get_outputs, which the stock backend does not need

@@ -26,7 +26,9 @@ class SessionState:
     def __init__(self) -> None:
         #: Why each input of a run needs elements (``unwritten.py``), or ``""``.
         self.needs_elements = ""
-        #: What the lock of the device releases after the session has ended (``locks.py``).
+        #: Whether the model can have a Concat, as a model that the application loaded can.
+        self.has_concat = True
+        #: The objects that the lock of the device releases after the session has ended (``locks.py``).
         self.owned: Owned | None = None
         self._of_parts: dict[str, Any] = {}
 

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Finds operators of the CPU EP whose outputs contain memory of earlier runs, or which terminate the process.
+"""Finds operators of the CPU EP whose outputs contain memory of earlier runs.
 
 Before ORT 1.28, ReverseSequence does not write sequences of length 0: such a model is refused. No release computes some
 operators on tensors without elements: :class:`onnxruntime.backend.runs.inputs.ModelInputs` refuses such inputs. The
@@ -31,55 +31,56 @@ _MENDED = (1, 28)
 _OF_SHAPES = ("Shape", "Size")
 _SCAN = "Scan"
 _SCAN_OPSET = 8  # the last that accepts a sequence without elements
-_RETURNS_MEMORY = "returns memory of earlier runs"
-_ENDS_PROCESS = "terminates the process"
-# What an operator does on tensors without elements. LSTM is not in the table: it terminates the process for a batch of
-# size 0, but is right for a sequence of length 0.
-_WITHOUT_ELEMENTS = {
-    "ConcatFromSequence": _RETURNS_MEMORY,
-    _SCAN: _RETURNS_MEMORY,
-    "GRU": _ENDS_PROCESS,
-}
+_CONCAT = b"Concat"
+# They return memory of earlier runs for tensors without elements, whatever the other inputs are.
+_WITHOUT_ELEMENTS = ("ConcatFromSequence", _SCAN)
 # The operators as they are in a model. A search is faster than a loop over nodes, unless the model has many weights.
 _NAMES = [name.encode() for name in (_OPERATOR, *_WITHOUT_ELEMENTS)]
 _SMALL = 2**16  # bytes
 
 
-def check(model: str | bytes, session: InferenceSession) -> str:
+def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
     """Raise an error if the CPU EP of a session runs ReverseSequence with lengths that can be 0.
 
-    Return why each input of the model needs elements, or ``""``.
+    Return why each input of the model needs elements, or ``""``, and whether the model can have a Concat.
     """
     operators: set[str] = set()
+    has_concat = True
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
-        if isinstance(model, str) or len(model) > _SMALL or _has_name(model):
+        outline = None
+        if isinstance(model, bytes) and len(model) <= _SMALL:
+            content = model
+        else:
             outline = _outline(model)
-            if _has_name(outline.SerializeToString()):
-                operators = _operators(outline)
+            content = outline.SerializeToString()
+        has_concat = _CONCAT in content
+        if any(name in content for name in _NAMES):
+            operators = _operators(outline or _outline(model))
     operators &= {_OPERATOR, *_WITHOUT_ELEMENTS}
     operators = _on_cpu(session, operators)
     release = Process.here().release
     if _OPERATOR in operators and release < _MENDED:
         _check_lengths(model)
-    for operator, effect in _WITHOUT_ELEMENTS.items():
+    for operator in _WITHOUT_ELEMENTS:
         if operator in operators:
-            return f"without elements, ORT's {operator} {effect}"
-    return ""
-
-
-def _has_name(model: bytes) -> bool:
-    return any(name in model for name in _NAMES)
+            return f"without elements, ORT's {operator} returns memory of earlier runs", has_concat
+    return "", has_concat
 
 
 def _outline(model: str | bytes) -> ModelProto:
+    """Return the outline of a model, or raise an error if the model cannot be read."""
     if isinstance(model, bytes):
-        return model_outline.outline(model)
-    if not os.path.isfile(model):  # ORT has read a pipe to its end
-        return ModelProto()
-    with open(model, "rb") as file:
-        length = 0  # the whole file
-        with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
-            return model_outline.outline(content)
+        outline = model_outline.outline(model)
+    elif not os.path.isfile(model):
+        raise OSError("ORT has read a pipe to its end")
+    else:
+        with open(model, "rb") as file:
+            length = 0  # the whole file
+            with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
+                outline = model_outline.outline(content)
+    if not outline.graph.node:
+        raise ValueError("not ONNX's format")
+    return outline
 
 
 def _operators(model: ModelProto) -> set[str]:
