@@ -17,8 +17,8 @@ first, then CUDA's, then that of an OpenVINO session.
 A signal handler or a finalizer can use sessions in the middle of a call of its thread. If both calls may be parallel to
 others, the inner call goes on. Otherwise, it raises a ``RuntimeError``, because it would wait for its own thread.
 
-No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases what the thread
-owns. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
+No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
+thread owns it. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
 
 All of this relies on the global interpreter lock, which orders the steps of all threads (``session/selection.py``).
 """
@@ -88,7 +88,7 @@ def check_terminated(options: RunOptions | None) -> None:
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Release what the frames of a failed call refer to, while the lock is held: the program can keep the error.
+    """Release the objects in the frames of a failed call, while the lock is held: the program can keep the error.
 
     The frames of ORT's constructor refer to an inner session, also those of a first attempt, the cause of the error.
     """
@@ -97,7 +97,15 @@ def _clear_frames(error: BaseException) -> None:
             traceback.clear_frames(failed.__traceback__)
 
 
-class SessionLock(Owner):
+class _DeviceLock(Owner):
+    """A lock that owns the inner sessions of its device."""
+
+    def own(self, session: InferenceSession) -> Owned:
+        """Release the inner session after the session has ended."""
+        return state.of(session).own(self, session)
+
+
+class SessionLock(_DeviceLock):
     """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
     It owns the inner sessions of its device. The thread that is alone, now or next, releases those that have ended.
@@ -115,7 +123,7 @@ class SessionLock(Owner):
         self.workers: set[int] = set()
         #: Whether a thread ever began to create a session on another device than 0. Threads begin on device 0.
         self.other_devices = False
-        #: Why no session of this process can run any more; empty if they can.
+        #: Why no session of this process can run any more, or "".
         self.failure = ""
 
     def run(
@@ -200,14 +208,6 @@ class SessionLock(Owner):
         if self._alone._is_owned():
             raise RuntimeError(_OF_WORKER)
 
-    def own(self, session: InferenceSession) -> Owned:
-        """Release the inner session after the session has ended."""
-        return state.of(session).own(self, session)
-
-    def calls(self) -> int:
-        """Return how many threads are in a call."""
-        return len(self._running)
-
     def _begin(self) -> None:
         """Check that a call that cannot be nested may begin."""
         if get_ident() in self._running:
@@ -276,7 +276,7 @@ WEBGPU = SessionLock(side_by_side=False)
 CUDA = SessionLock(side_by_side=True)
 
 
-class _Both(Owner):
+class _Both(_DeviceLock):
     """The locks of sessions on both devices: WebGPU's, and inside it CUDA's."""
 
     def run(
@@ -293,10 +293,6 @@ class _Both(Owner):
     def alone(self) -> Iterator[None]:
         with WEBGPU.alone(), CUDA.alone():
             yield
-
-    def own(self, session: InferenceSession) -> Owned:
-        """Release the inner session after the session has ended."""
-        return state.of(session).own(self, session)
 
     def in_call(self) -> bool:
         """Return whether this thread is in a call."""
@@ -364,7 +360,7 @@ def _construct_owned(lock: SessionLock | _Both, constructor: Callable[[], Infere
 
 
 def lock_of(session: InferenceSession) -> SessionLock | _Both | None:
-    """Return the lock that the runs of a session need, under which the session is released; ``None`` if none."""
+    """Return the lock that the runs of a session need, under which the session is released, if any."""
     lock = of(session.get_providers())
     if lock is not None:
         options = session.get_provider_options().values()
