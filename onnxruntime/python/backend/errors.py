@@ -108,7 +108,7 @@ def reject_value(
     expected: str,
     why: str = "",
 ) -> NoReturn:
-    """Raise the error for an invalid value of a permitted setting; ``expected`` ends the sentence "Expected ..."."""
+    """Raise the error for an invalid value of a permitted setting. ``expected`` ends the sentence "Expected ..."."""
     value_text = show(value)
     # "invalid value of type list", "invalid value of 133 bits"
     shown = value_text.removeprefix("a value ").removeprefix("an integer ")
@@ -124,7 +124,7 @@ def reject_type(
     expected: str,
     advice: str = "",
 ) -> NoReturn:
-    """Raise the error for a keyword argument of the wrong type; ``advice`` is a sentence about the next step."""
+    """Raise the error for a keyword argument of the wrong type. ``advice`` is a sentence about the next step."""
     problem = f"must be {expected}, not {type_name(value)}"
     if advice:
         problem += f". {advice}"
@@ -158,7 +158,7 @@ def _raise(
 
 
 def without_frames(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Return a function whose refusals have no frames of the look-ups, which tell a caller nothing."""
+    """Return a function whose refusals have no frames of the look-ups."""
 
     @wraps(function)
     def call(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:

@@ -108,7 +108,7 @@ def on_cpu(values: Iterable[NodeArg], memories: Iterable) -> set[str]:
 
 
 def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None) -> str:
-    """Return which input on the CPU a node of the final graph reads; empty if none. Without a graph, it may be any."""
+    """Return which input on the CPU a node of the final graph reads, or ``""``. Without a graph, it may be any."""
     names = on_cpu(session.get_inputs(), session.get_input_memory_infos())
     if final is not None:
         names &= _read(final)
@@ -119,7 +119,7 @@ def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None
 
 
 def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
-    """Return why a session cannot capture on these EPs; empty if it can. A caller's session was not checked."""
+    """Return why a session cannot capture on these EPs, or ``""``. A caller's session was not checked."""
     if len(eps) > 1:
         return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
     providers = session.get_providers()
@@ -152,14 +152,14 @@ def _unsuitable_value(values: list[NodeArg]) -> str:
     names = Counter(value.name for value in values)
     for value in values:
         if names[value.name] > 1:
-            return f"graph capture needs outputs that a node computes; {value.name!a} is an input, or is listed twice"
+            return f"graph capture needs outputs that a node computes. {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
-            return f"graph capture needs tensors of numbers that numpy has; {value.name!a} is {value.type}"
+            return f"graph capture needs tensors of numbers that numpy has. {value.name!a} is {value.type}"
     return ""
 
 
 def _unknown_release() -> str:
-    """Return which release of the WebGPU EP the table does not describe; empty if there is none."""
+    """Return which release of the WebGPU EP the table does not describe, or ``""``."""
     ort = onnxruntime.__version__
     devices = onnxruntime.get_ep_devices()
     # Of a plugin EP, every registered library counts. A built-in EP has ORT's version.
@@ -177,7 +177,7 @@ def _read(final: onnx.ModelProto) -> set[str]:
 
 
 def _not_repeatable(model: onnx.ModelProto) -> str:
-    """Return why a replay of a model is wrong on every EP; empty if it can be right."""
+    """Return why a replay of a model is wrong on every EP, or ``""``."""
     graph = model.graph
     random = list(_random(graph))
     for function in model.functions:

@@ -260,7 +260,7 @@ class Capture:
             names = ", ".join(ascii(self._output_names[index]) for index in wrong)
             self._ids.refused[key] = (
                 f"graph capture returns wrong values for output {names}: a replay differs from a run without capture "
-                f"of the same inputs. The model is random, or the EP does not capture all that it does; {self._way_out}"
+                f"of the same inputs. The model is random, or the EP captures a part of its work only: {self._way_out}"
             )
             raise RuntimeError(self._ids.refused[key])
 

@@ -55,7 +55,7 @@ class CapturePart(SessionPart):
 
 
 def capture_of(session: InferenceSession, checked: bool = False) -> Capture | None:
-    """Return the captured graphs of a session, which all its runs share; ``None`` if it does not capture.
+    """Return the captured graphs of a session, which all its runs share, ``None`` if it does not capture.
 
     :param checked: whether ``prepare`` has just created the session and checked its final graph.
     """

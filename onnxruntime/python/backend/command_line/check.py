@@ -45,7 +45,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
 
 
 def show(result: dict, page: Page) -> None:
-    """Print problems on stderr; lay out the settings of a valid configuration."""
+    """Print problems on stderr, and the settings of a valid configuration."""
     for problem in result["problems"]:
         print(f"error: {problem['message']}", file=sys.stderr)
     if result["problems"]:

@@ -110,7 +110,7 @@ def on_each(
     plugins: list[str],
     flags: Mapping[str, list[str]] = _NO_FLAGS,
 ) -> dict[str, tuple[dict, str]]:
-    """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have flags of its own."""
+    """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have separate flags."""
 
     def try_ep(ep: str) -> tuple[dict, str]:
         of_ep = flags.get(ep, ["--provider-option", ep])

@@ -122,7 +122,7 @@ def free_shapes(
     *,
     only_last: bool = True,
 ) -> list[str]:
-    """Return a ``--shape`` value for each input with free dimensions; equal names have equal sizes.
+    """Return a ``--shape`` value for each input with free dimensions. Equal names have equal sizes.
 
     The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
     """

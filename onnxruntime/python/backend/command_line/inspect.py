@@ -106,7 +106,7 @@ def _provider(name: str, kind: str) -> dict:
 
 
 def _of_file(path: Path) -> dict:
-    """Return the facts that the file of an ONNX model contains; of an ORT file, the size alone."""
+    """Return the facts that the file of an ONNX model contains, or the size of an ORT file."""
     facts: dict[str, object] = {
         "bytes": path.stat().st_size,
         "ir_version": None,

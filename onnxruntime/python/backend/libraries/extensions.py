@@ -32,7 +32,7 @@ def check(names: Iterable[str]) -> list[str]:
 
 
 def problem(name: str) -> str:
-    """Return why a package is not installed, or a file does not exist, without importing or loading it; else ``""``."""
+    """Return why a package is not installed, or a file does not exist, without importing or loading it, else ``""``."""
     try:
         if os.path.isabs(name):
             exists = os.path.isfile(name)

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Finds the sessions whose runs may be parallel: the EP has the whole graph, and all shapes in it are fixed.
 
-Then, each run gives OpenVINO the memory of all inputs and outputs anew (``BasicBackend::Infer``), and a failed run
+Then, each run gives OpenVINO new memory for all inputs and outputs (``BasicBackend::Infer``), and a failed run
 leaves nothing behind. The runs of other sessions have an order (:mod:`.run_order`).
 """
 
@@ -43,7 +43,7 @@ _RANDOM = frozenset(_RANDOM_NAMES.split())
 def why_serial(model: ModelProto, session: InferenceSession) -> str:
     """Return why the runs of a session have an order, ``""`` if they may be parallel.
 
-    :param model: the model without its weights; an empty one if it cannot be read.
+    :param model: the model without its weights, an empty one if it cannot be read.
     """
     if not _is_examined(session):
         return "the release or the device of the EP is not examined"

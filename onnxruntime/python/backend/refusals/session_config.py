@@ -260,7 +260,7 @@ SESSION_CONFIG: dict[str, Refused] = {
 }
 
 # Refused by their prefix. An exact entry above always wins. ORT passes the options of a plugin EP as session config
-# entries named ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
+# entries ep.<name in lower case>.<option>, so a key under ep. could set an option that its EP's table refuses.
 SESSION_PREFIXES: dict[str, Refused] = {
     "ep.": Refused(
         OTHER_ARGUMENT,

@@ -31,7 +31,7 @@ dtype_of = helper.tensor_dtype_to_np_dtype
 
 @lru_cache
 def element_type(value_type: str) -> int | None:
-    """Return the ONNX element type of a type such as ``'tensor(float)'``; ``None`` if it is not a tensor or unknown."""
+    """Return the ONNX element type of a type such as ``'tensor(float)'``, ``None`` if it is not a tensor or unknown."""
     match = _TENSOR.fullmatch(value_type)
     if match:
         return _ELEMENT_TYPES.get(match[1])
@@ -65,7 +65,7 @@ def numpy_has(dtype: np.dtype) -> bool:
 
 
 def number_dtype(value_type: str) -> np.dtype | None:
-    """Return the dtype of arrays that ORT accepts for a type without conversion; ``None`` for text and other types."""
+    """Return the dtype of arrays that ORT accepts for a type without conversion, ``None`` for text and other types."""
     element = element_type(value_type)
     if element:
         dtype = dtype_of(element)
@@ -112,7 +112,7 @@ def owned(value: object) -> object:
 
 
 def to_array(value: OrtValue) -> ndarray | None:
-    """Copy a tensor to an array that owns its bytes; return ``None`` for an optional without a value.
+    """Copy a tensor to an array that owns its bytes. Return ``None`` for an optional without a value.
 
     A result can share the memory of an input, an initializer or another result. The method ``OrtValue.numpy`` returns a
     view of that memory, which nothing keeps alive. So only this function calls it.

@@ -37,7 +37,7 @@ def _construct(*arguments: object, **keywords: object) -> InferenceSession:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Construction:
-    """What the constructor of a session receives. A part of the session passes on a copy with other values."""
+    """The arguments of the constructor of a session. A part of the session passes on a copy with other values."""
 
     model: str | bytes
     permit: Permit

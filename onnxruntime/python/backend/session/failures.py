@@ -39,7 +39,7 @@ EXPLANATIONS = {
 
 
 def explain(error: Exception) -> str | None:
-    """Return a clearer message for an error that ORT raised while it created a session; ``None`` if there is none."""
+    """Return a clearer message for an error that ORT raised while it created a session, ``None`` if there is none."""
     for pattern, message in EXPLANATIONS.items():
         match = re.search(pattern, str(error))
         if match:

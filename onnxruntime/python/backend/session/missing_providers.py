@@ -24,7 +24,7 @@ _INSTALL_CUDA = (
     "onnxruntime.preload_dlls() before prepare"
 )
 _LOG = "The ORT log may contain details."
-# The advice for an EP whose library loads; "" applies to all EPs that have no entry.
+# The advice for an EP whose library loads. "" applies to all EPs that have no entry.
 _MISSING = {
     "": f"The device, or a library that the EP needs, may be missing. {_LOG}",
     **dict.fromkeys(
@@ -37,7 +37,7 @@ _MISSING = {
 
 
 def why_on_cpu(session: InferenceSession, permit: Permit) -> str:
-    """Return why a session has only EPs that need no device, ``""`` if ORT was asked for no other EP."""
+    """Return why a session has only EPs that need no device, ``""`` if no other EP was requested."""
     providers = session.get_providers()
     if not ON_ANY_DEVICE.issuperset(providers):
         return ""

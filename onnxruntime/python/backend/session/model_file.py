@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Describes what is wrong with the file or the bytes of a model that ORT could not load."""
+"""Describes problems of the file or the bytes of a model that ORT could not load."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LARGEST_TO_PARSE = 2**28  # a model with external data is smaller
 
 
 def problem(model: str | bytes, unreadable: bool) -> str:
-    """Return what is wrong with a model that ORT could not load, and the next step. Return ``""`` if nothing is known.
+    """Return the problem of a model that ORT could not load, and the next step. Return ``""`` if nothing is known.
 
     :param unreadable: whether ORT could not parse the model as a protobuf.
     """

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The class of the parts of a session: what its execution providers (EPs) need in addition to ORT."""
+"""The class of the parts of a session, which its execution providers (EPs) need in addition to ORT."""
 
 from __future__ import annotations
 

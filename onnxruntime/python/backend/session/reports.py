@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts
+from onnxruntime.backend.allowlist.rules import NOTHING, Need, Settings, Texts
 from onnxruntime.backend.errors import Place, warn
 from onnxruntime.backend.provider_names import CPU, QNN
 from onnxruntime.backend.runs import tensors
@@ -163,7 +162,7 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> list[str]:
     nodes = recorded_nodes(session)
     if not nodes:
         return []
-    # ORT's record is partial for WebGPU in NHWC layout; an input or output in the EP's own memory is proof too.
+    # ORT's record is partial for WebGPU in NHWC layout. An input or output in the EP's memory is proof, too.
     infos = session.get_input_memory_infos() + session.get_output_memory_infos()
     memories = " ".join(info.name for info in infos).lower()
     with_nodes = ", ".join(name for name, taken in nodes.items() if taken)

@@ -46,7 +46,8 @@ def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[Sessio
     if not threads.has_global_lock():  # then nothing captures, and runs on CUDA need no lock
         if eps_that_capture or of_openvino or WEBGPU in eps:
             listed = ", ".join(providers)
-            raise RuntimeError(f"A session with {listed} cannot run: its locks need Python's global interpreter lock")
+            problem = f"A session with {listed} cannot run: its locks need Python's global interpreter lock"
+            raise RuntimeError(f"{problem}. Use a Python that is not free-threaded, or another EP")
         return []
     parts: list[SessionPart] = []
     if eps_that_capture:
