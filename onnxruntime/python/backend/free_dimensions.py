@@ -142,10 +142,7 @@ def _reads_shapes(graph: GraphProto) -> bool:
 
 
 def _inner_reads_shapes(node: NodeProto) -> bool:
-    graphs: list[GraphProto] = []
-    for attribute in node.attribute:
-        graphs += (attribute.g, *attribute.graphs)
-    return any(map(_reads_shapes, graphs))
+    return any(_reads_shapes(attribute.g) for attribute in node.attribute)
 
 
 class _Values:

@@ -6,11 +6,10 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -58,8 +57,8 @@ class Origin:
 
     def outline(self) -> ModelProto:
         """Return the model without its weights, an empty one if it cannot be read, such as one in ORT's own format."""
-        with suppress(DecodeError, IndexError, OSError, ValueError), _content_of(self._model) as content:
-            return model_outline.outline(content)
+        with suppress(DecodeError, IndexError, OSError, ValueError):
+            return model_outline.outline(self._model)
         return ModelProto()
 
     def has_changed(self) -> bool:
@@ -93,7 +92,8 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
     if not isinstance(model, bytes):
         stamps[model] = None
         folder = os.path.dirname(model)
-    with suppress(OSError, ValueError), _content_of(model) as content:  # ORT reports a file that Python cannot map
+    # ORT reports a file that Python cannot map.
+    with suppress(OSError, ValueError), model_outline.content_of(model) as content:
         for location in re.finditer(_LOCATION, content, re.DOTALL):
             start = location.end()
             length, _ = model_outline.integer(location[1], 0)
@@ -104,10 +104,3 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
             status = os.stat(path)
             stamps[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     return stamps
-
-
-def _content_of(model: str | bytes) -> AbstractContextManager[bytes | mmap.mmap]:
-    if isinstance(model, bytes):
-        return nullcontext(model)
-    with open(model, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -119,5 +119,4 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
         for attribute in node.attribute:
             yield attribute.t
             yield from attribute.tensors
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _tensors(inner)
+            yield from _tensors(attribute.g)

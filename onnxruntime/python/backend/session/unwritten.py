@@ -11,8 +11,6 @@ campaign unwritten_outputs.py searches all operators of a release.
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -23,7 +21,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
-from onnxruntime.backend.session import model_outline
+from onnxruntime.backend.session.model_outline import outline
 from onnxruntime.backend.session.nodes import recorded_nodes
 
 _OPERATOR = "ReverseSequence"
@@ -34,8 +32,8 @@ _SCAN_OPSET = 8  # the last that accepts a sequence without elements
 _CONCAT = b"Concat"
 # They return memory of earlier runs for tensors without elements, whatever the other inputs are.
 _WITHOUT_ELEMENTS = ("ConcatFromSequence", _SCAN)
-# The operators as they are in a model. A search is faster than a loop over nodes, unless the model has many weights.
-_NAMES = [name.encode() for name in (_OPERATOR, *_WITHOUT_ELEMENTS)]
+_OPERATORS = {_OPERATOR, *_WITHOUT_ELEMENTS}
+# A search for the names of operators is faster than a loop over nodes, unless the model has many weights.
 _SMALL = 2**16  # bytes
 
 
@@ -47,17 +45,14 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
     operators: set[str] = set()
     has_concat = True
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
-        outline = None
         if isinstance(model, bytes) and len(model) <= _SMALL:
             content = model
         else:
-            outline = _outline(model)
-            content = outline.SerializeToString()
+            content = outline(model).SerializeToString()
         has_concat = _CONCAT in content
-        if any(name in content for name in _NAMES):
-            operators = _operators(outline or _outline(model))
-    operators &= {_OPERATOR, *_WITHOUT_ELEMENTS}
-    operators = _on_cpu(session, operators)
+        if any(name.encode() in content for name in _OPERATORS):
+            operators = _operators(ModelProto.FromString(content))
+    operators = _on_cpu(session, operators & _OPERATORS)
     release = Process.here().release
     if _OPERATOR in operators and release < _MENDED:
         _check_lengths(model)
@@ -67,29 +62,11 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
     return "", has_concat
 
 
-def _outline(model: str | bytes) -> ModelProto:
-    """Return the outline of a model, or raise an error if the model cannot be read."""
-    if isinstance(model, bytes):
-        outline = model_outline.outline(model)
-    elif not os.path.isfile(model):
-        raise OSError("ORT has read a pipe to its end")
-    else:
-        with open(model, "rb") as file:
-            length = 0  # the whole file
-            with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as content:
-                outline = model_outline.outline(content)
-    if not outline.graph.node:
-        raise ValueError("not ONNX's format")
-    return outline
-
-
 def _operators(model: ModelProto) -> set[str]:
     """Return the operators of all nodes, without those of an opset that rejects tensors without elements."""
     operators: set[str] = set()
-    for node in _nodes(model.graph.node):
-        operators.add(node.op_type)
-    for function in model.functions:
-        for node in _nodes(function.node):
+    for body in (model.graph, *model.functions):
+        for node in _nodes(body.node):
             operators.add(node.op_type)
     for opset in model.opset_import:
         is_onnx = opset.domain in ("", "ai.onnx")
@@ -99,12 +76,11 @@ def _operators(model: ModelProto) -> set[str]:
 
 
 def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Return these nodes, and those of their subgraphs."""
+    """Return these nodes, and those of their subgraphs. ORT runs no attribute of several graphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                yield from _nodes(body.node)
+            yield from _nodes(attribute.g.node)
 
 
 def _on_cpu(session: InferenceSession, operators: set[str]) -> set[str]:
@@ -121,7 +97,13 @@ def _on_cpu(session: InferenceSession, operators: set[str]) -> set[str]:
 
 
 def _check_lengths(model: str | bytes) -> None:
-    name = _first(_read(model))
+    name = ""
+    with suppress(Exception):  # such as a function that is not valid
+        whole = _read(model)
+        if whole.functions:
+            whole = inline_local_functions(whole)
+        inputs_win = whole.ir_version >= 4
+        name = _first(whole.graph, set(), inputs_win)
     if name:
         raise RuntimeError(
             f"The lengths of the {_OPERATOR} {show(name)} can be 0. Before ORT 1.28, the CPU EP does not write such a "
@@ -136,22 +118,12 @@ def _read(model: str | bytes) -> ModelProto:
     return load(model, load_external_data=False)
 
 
-def _first(model: ModelProto) -> str:
-    """Return the name of the first node whose lengths depend on data, or contain 0."""
-    with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
-        if model.functions:
-            model = inline_local_functions(model)
-        inputs_win = model.ir_version >= 4
-        return _first_of(model.graph, set(), inputs_win)
-    return ""
-
-
-def _first_of(
+def _first(
     graph: GraphProto,
     data: set[str],
     inputs_win: bool,
 ) -> str:
-    """Return the name of the first such node of a graph.
+    """Return the name of the first ReverseSequence of a graph whose lengths depend on data, or contain 0.
 
     :param data: the values outside of the graph that depend on data.
     :param inputs_win: whether a run can replace an initializer.
@@ -169,11 +141,10 @@ def _first_of(
         for attribute in node.attribute:
             if node.op_type == "Constant":
                 constants[node.output[0]] = attribute.t
-            for body in (attribute.g, *attribute.graphs):
-                reads_data |= len(body.node) > 0
-                name = _first_of(body, set(data), inputs_win)
-                if name:
-                    return name
+            reads_data |= len(attribute.g.node) > 0
+            name = _first(attribute.g, set(data), inputs_win)
+            if name:
+                return name
         if reads_data and node.op_type not in _OF_SHAPES:
             data.update(node.output)
     return ""
