@@ -96,7 +96,7 @@ class ModelInputs:
             value = feeds.get(name)
             for dimension, size in zip(node.shape, tensors.shape(value), strict=False):
                 first, before = known.setdefault(dimension, (name, size))
-                is_named = isinstance(dimension, str)
+                is_named = tensors.dimension_name(dimension) != ""
                 if is_named and size != before and 0 in (size, before):
                     reason = f"{_printable(dimension)} is {before} in {_printable(first)!r}. {_EARLIER_RUNS}"
                     raise self._without_elements(name, value, reason)
@@ -290,14 +290,11 @@ def _is_utf8(value: object) -> bool:
 
 def _share_a_dimension(nodes: Iterable[NodeArg]) -> bool:
     """Return whether the name of a dimension occurs twice."""
-    names: set[str] = set()
+    names: list[str] = []
     for node in nodes:
-        for dimension in node.shape:
-            if dimension in names:
-                return True
-            if isinstance(dimension, str):
-                names.add(dimension)
-    return False
+        named = map(tensors.dimension_name, node.shape)
+        names += filter(None, named)
+    return len(names) > len(set(names))
 
 
 def _with_type(node: NodeArg) -> SimpleNamespace:

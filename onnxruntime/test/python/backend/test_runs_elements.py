@@ -33,6 +33,8 @@ JOINED = parsed("(float[N, A] X, float[N, B] Y) => (float[N, C] Z) { Z = Concat<
 # A cache whose length can be 0, as in language models.
 CACHE = parsed("(float[B, P] past, float[B, L] new) => (float[B, T] present) { present = Concat<axis = 1>(past, new) }")
 APART = parsed("(float[N] X, float[N] Y) => (float[N] Z, float[N] V) { Z = Abs(X) V = Abs(Y) }")
+# Some exporters give this name to all unknown sizes.
+UNKNOWN = parsed("(float[Q, N] X, float[Q, N] Y) => (float[Q, N] Z) { Z = Concat<axis = 0>(X, Y) }").replace(b"Q", b"?")
 UNNAMED = parsed("(float[N] X, float[M] Y) => (float[K] Z) { Z = Concat<axis = 0>(X, Y) }")
 
 SIGNATURE = "(seq(float[M, N]) S) => (float[A, B] Z)"
@@ -73,11 +75,13 @@ class DimensionsTest(unittest.TestCase):
             (JOINED, (2, 0), (2, 4)),
             (CACHE, (2, 0), (2, 1)),
             (CACHE, (2, 5), (2, 0)),
+            (UNKNOWN, (0, 2), (3, 2)),
             (UNNAMED, (0,), (3,)),
         ):
             rep = prepare(model, **CPU)
             arrays = [ones(*first), ones(*second)]
-            expected = np.concatenate(arrays, axis=-1)
+            axis = 0 if model is UNKNOWN else -1
+            expected = np.concatenate(arrays, axis)
             with self.subTest(first=first, second=second):
                 np.testing.assert_array_equal(rep.run(arrays)[0], expected)
 
