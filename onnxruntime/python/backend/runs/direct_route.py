@@ -152,7 +152,7 @@ def fast_run_of(
                     return None
             elif form is not ort_value or getattr(value, "_session", None) is not None:
                 return None
-            elif checks_elements and tensors.lack_elements([value]):
+            elif checks_elements and tensors.lacks_elements(value):
                 return None
             feeds[name] = value
         try:

@@ -76,7 +76,7 @@ class ModelInputs:
         feeds = {}
         for name, value in self._by_name(inputs):
             feeds[name] = self._convert(name, value)
-        if self.checks_elements and tensors.lack_elements(feeds.values()):
+        if self.checks_elements and any(map(tensors.lacks_elements, feeds.values())):
             self._check_elements(feeds)
         return feeds
 
@@ -87,7 +87,7 @@ class ModelInputs:
         the same size wherever the model uses its name.
         """
         for name, value in feeds.items():
-            if self._needs_elements and tensors.lack_elements([value]):
+            if self._needs_elements and tensors.lacks_elements(value):
                 raise self._without_elements(name, value, self._needs_elements)
         if not self._shares_a_dimension:
             return
@@ -107,17 +107,8 @@ class ModelInputs:
         value: object,
         reason: str,
     ) -> Exception:
-        node = self.find(name)
-        got = tensors.describe(value)
-        text = f"Input {_printable(name)!r} expects {_type(node)}, got {got}: {reason}"
-        return reworded(
-            InvalidArgument,
-            text,
-            InputError,
-            input=name,
-            expected=_type(node),
-            got=got,
-        )
+        got = f"{tensors.describe(value)}: {reason}"
+        return self._mismatch([(self.find(name), got)], InvalidArgument)
 
     def _by_name(self, inputs: object) -> Iterable[tuple]:
         """Return the name and the value of each input."""
@@ -251,13 +242,11 @@ def _misfit(node: NodeArg, value: object) -> str:
     value_type = values.required(node.type)
     if isinstance(value, OrtValue):
         has_type = value.data_type() == value_type
-        shape = value.shape() if value.is_tensor() else ()
     elif isinstance(value, ndarray) and value_type.startswith("tensor("):
         has_type = True
-        shape = value.shape
     else:
         return ""
-    if has_type and _has_shape(shape, node.shape):
+    if has_type and _has_shape(tensors.shape(value), node.shape):
         return ""
     got = tensors.describe(value)
     # A converted array of objects contains text.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable
 from functools import cache, lru_cache
 
 import numpy as np
@@ -150,14 +149,11 @@ def shape(value: object) -> tuple[int, ...]:
     return ()
 
 
-def lack_elements(values: Iterable) -> bool:
-    """Return whether one of these converted values, or of the tensors in a sequence, has no elements."""
-    for value in values:
-        tensors = value if isinstance(value, list) else [value]
-        for tensor in tensors:
-            if 0 in shape(tensor):
-                return True
-    return False
+def lacks_elements(value: object) -> bool:
+    """Return whether a converted value, or a tensor in a sequence, has no elements."""
+    if isinstance(value, list):
+        return any(map(lacks_elements, value))
+    return 0 in shape(value)
 
 
 def copy_bytes(value: OrtValue, array: ndarray) -> None:
