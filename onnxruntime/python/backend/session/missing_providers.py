@@ -46,13 +46,14 @@ def why_on_cpu(session: InferenceSession, permit: Permit) -> str:
         return f"ORT could not use {', '.join(missing)}. {advice(missing)}"
     if permit.explicit:
         return ""
-    plugins = presence.unspecified_plugins()
-    if not plugins:
-        return ""
-    return (
-        "it uses a plugin EP only if provider_options specifies the EP. "
-        f"Use provider_options={{{plugins[0]!r}: {{}}}}, or provider_options={{}} for the CPU EP"
-    )
+    without = presence.excluded()
+    for name, kind in permit.kinds.items():
+        if kind == "plugin" and name not in without:
+            return (
+                "it uses a plugin EP only if provider_options specifies the EP. "
+                f"Use provider_options={{{name!r}: {{}}}}, or provider_options={{}} for the CPU EP"
+            )
+    return ""
 
 
 def advice(names: Iterable[str]) -> str:

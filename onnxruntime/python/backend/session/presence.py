@@ -29,11 +29,9 @@ EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution provider
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
-def _excluded() -> list[str]:
-    text = os.environ.get(_EXCLUDE)
-    if not text:
-        return []
-    names = text.split(",")
+def excluded() -> list[str]:
+    """Return the EPs that the environment excludes."""
+    names = os.environ.get(_EXCLUDE, "").split(",")
     return [name.strip() for name in names if name.strip()]
 
 
@@ -48,23 +46,15 @@ def stock_list(available: Sequence[str]) -> list[str]:
     Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last
     built-in EP. It would ignore them, or attach them in this order, so that they get no node.
     """
-    excluded = _excluded()
-    for name in excluded:
+    without = excluded()
+    for name in without:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif not (name in PROVIDERS or name in available or name in onnxruntime.get_all_providers()):
             similar = suggestions().similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
-    return [name for name in built_in if name not in excluded]
-
-
-def unspecified_plugins() -> list[str]:
-    """Return the plugin EPs that a session without ``provider_options`` does not use, and the environment permits."""
-    available = onnxruntime.get_available_providers()
-    plugins = available[available.index(CPU) + 1 :]
-    excluded = _excluded()
-    return [name for name in plugins if name not in excluded]
+    return [name for name in built_in if name not in without]
 
 
 def plugin_devices(name: str | None = None) -> list:
@@ -90,8 +80,7 @@ def kinds() -> dict[str, str]:
 
 def register_plugins(names: Iterable[str]) -> None:
     """Register the libraries of plugin EPs that the environment specifies."""
-    if names:
-        plugins.register(names, FROM_ENVIRONMENT)
+    plugins.register(names, FROM_ENVIRONMENT)
 
 
 def register_plugins_for(device: object) -> None:
@@ -104,13 +93,11 @@ def register_plugins_for(device: object) -> None:
 
 def check_devices(specified: Iterable[str], present: Texts) -> None:
     """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
-    if not specified:
-        return
     for name in specified:
-        is_absent = name not in present and _is_registered(name)
+        if present.get(name) == "plugin":
+            continue
         # A built-in EP of its name can be present.
-        is_plugin = present.get(name) == "plugin"
-        if is_absent or (not is_plugin and plugins.lacks_device(name)):
+        if plugins.lacks_device(name) or (name not in present and _is_registered(name)):
             reject(Place("provider_options", name), f"the library of this plugin EP {plugins.NO_DEVICE}")
 
 
@@ -136,10 +123,10 @@ def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
     if not permit.explicit:
         return
-    excluded = _excluded()
+    without = excluded()
     for name in permit.providers:
         place = Place("provider_options", name)
-        if name in excluded and name != CPU:
+        if name in without and name != CPU:
             reject(place, f"the environment variable {_EXCLUDE} excludes it")
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
