@@ -63,15 +63,12 @@ def of(
     if cause:
         warnings.append(f"The session runs on the CPU, because {cause}")
     warnings.extend(_without_nodes(session, permit))
-    applied = Applied(warnings=tuple(warnings), extensions=extensions)
-    configuration = permit.configuration()
-    if configuration:
-        applied = _with_settings(applied._replace(configuration=configuration), session, permit)
+    applied = Applied(permit.configuration(), warnings=tuple(warnings), extensions=extensions)
+    if applied.configuration:
+        applied = _with_settings(applied, session, permit)
     for text in applied.warnings:
         warn(text)
-    if permit.warnings:  # which are given already
-        applied = applied._replace(warnings=permit.warnings + applied.warnings)
-    return applied
+    return applied._replace(warnings=permit.warnings + applied.warnings)  # the former are given already
 
 
 def _with_settings(
