@@ -63,33 +63,23 @@ def of(
     if cause:
         warnings.append(f"The session runs on the CPU, because {cause}")
     warnings.extend(_without_nodes(session, permit))
-    applied = Applied(permit.configuration(), warnings=tuple(warnings), extensions=extensions)
-    if applied.configuration:
-        applied = _with_settings(applied, session, permit)
-    for text in applied.warnings:
-        warn(text)
-    return applied._replace(warnings=permit.warnings + applied.warnings)  # the former are given already
-
-
-def _with_settings(
-    applied: Applied,
-    session: InferenceSession,
-    permit: Permit,
-) -> Applied:
-    """Add the specified settings as ORT reports them."""
-    reported, unconfirmed = {}, {}
+    reported, unconfirmed, attributes = {}, {}, {}
     if permit.explicit:
         options_by_ep = session.get_provider_options()
         for name, settings in permit.providers.items():
             reported[name], silent = _reported(settings, options_by_ep.get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
-    options = session.get_session_options()
-    attributes = {name: getattr(options, name) for name in permit.attributes}
-    applied = applied._replace(
-        provider_options=reported,
-        session_options=attributes,
-        unconfirmed=unconfirmed,
+    if permit.attributes:
+        options = session.get_session_options()
+        attributes = {name: getattr(options, name) for name in permit.attributes}
+    applied = Applied(
+        permit.configuration(),
+        reported,
+        attributes,
+        unconfirmed,
+        tuple(warnings),
+        extensions,
     )
     for keyword, sentences in (
         ("session_options", _changed(attributes, permit)),
@@ -97,7 +87,9 @@ def _with_settings(
         *permit.without_effect.items(),
     ):
         applied = applied.and_without_effect(keyword, sentences)
-    return applied
+    for text in applied.warnings:
+        warn(text)
+    return applied._replace(warnings=permit.warnings + applied.warnings)  # the former are given already
 
 
 def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:
