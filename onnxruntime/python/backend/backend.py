@@ -21,8 +21,8 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.permit import permit_of, values_of
-from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.allowlist.permit import permit_of
+from onnxruntime.backend.allowlist.rules import NOTHING, values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
@@ -127,7 +127,7 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        keywords = _taken(dict(zip(KEYWORDS, values, strict=True)), KEYWORDS)
+        keywords = _specified(zip(KEYWORDS, values, strict=True))
         handed_over = _handed_over.pop(id(model), None)
         if handed_over is not None:
             return _prepare_created(*handed_over, keywords, kwargs)
@@ -186,14 +186,14 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
+def _specified(arguments: Iterable[tuple[str, object]]) -> dict:
+    """Return the keyword arguments that are not ``None``: a subclass may not accept the others."""
+    return {name: value for name, value in arguments if value is not None}
+
+
 def _taken(arguments: dict, names: Iterable[str]) -> dict:
-    """Take these keyword arguments, and return those that are not ``None``: a subclass may not accept the others."""
-    specified = {}
-    for name in names:
-        value = arguments.pop(name, None)
-        if value is not None:
-            specified[name] = value
-    return specified
+    """Take these keyword arguments, and return those that are specified."""
+    return _specified([(name, arguments.pop(name, None)) for name in names])
 
 
 def _prepare_proto(

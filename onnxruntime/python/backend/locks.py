@@ -30,7 +30,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from threading import RLock, get_ident
 from typing import Any, TypeVar
@@ -331,7 +330,7 @@ class LockPart(SessionPart):
             device = settings.get("device_id")
             if device is not None and device.text != "0":
                 _note_other_device(lock)  # before ORT changes CUDA's current device of this thread
-        return create_session(replace(construction, call=partial(_construct, lock)))
+        return create_session(construction._replace(call=partial(_construct, lock)))
 
     def guard(self, session: InferenceSession) -> SessionLock | _Both | None:
         return lock_of(session)

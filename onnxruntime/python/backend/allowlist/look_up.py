@@ -27,6 +27,7 @@ from onnxruntime.backend.allowlist.rules import (
     Settings,
     Table,
     Values,
+    values_of,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
@@ -77,8 +78,7 @@ class Allowlist:
 
     def sizes(self, overrides: Values) -> dict[str, int]:
         table = dict.fromkeys(overrides, FREE_DIMENSION)
-        settings = self.settings(table, Place("free_dimension_overrides"), overrides)
-        return {name: setting.value for name, setting in settings.items()}
+        return values_of(self.settings(table, Place("free_dimension_overrides"), overrides))
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Look up the EPs that the caller specifies, with their options."""
@@ -220,8 +220,8 @@ def reject_device(
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
-    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
-        return
     for keyword in keywords:
+        if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
+            break
         problem = "cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options"
         reject(Place(keyword), problem)

@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnxruntime.backend.allowlist import (
     conditions,
@@ -25,6 +24,7 @@ from onnxruntime.backend.allowlist.rules import (
     Texts,
     Values,
     texts_of,
+    values_of,
 )
 from onnxruntime.backend.allowlist.tables import (
     ENVIRONMENT,
@@ -44,22 +44,21 @@ if TYPE_CHECKING:
     from onnxruntime.backend.request import Request
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Permit:
+class Permit(NamedTuple):
     """The permitted settings of one session, by name. Only :func:`permit_of` creates one."""
 
     device: str  # ONNX's name of the requested device, or ""
     explicit: bool  # whether the EPs were specified. Otherwise, they are all available EPs, and ORT may fall back
     providers: Mapping[str, Settings]  # the options of each EP, in order
-    kinds: Texts = field(default_factory=dict)  # of the EPs of the process
-    attributes: Settings = field(default_factory=dict)
-    session_config: Settings = field(default_factory=dict)
-    run_config: Settings = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    kinds: Texts = NOTHING  # of the EPs of the process
+    attributes: Settings = NOTHING
+    session_config: Settings = NOTHING
+    run_config: Settings = NOTHING
+    sizes: Mapping[str, int] = NOTHING
     # The keys of the session config entries that the backend adds with the text 0, each with a sentence about it.
-    stops_spinning: Texts = field(default_factory=dict)
+    stops_spinning: Texts = NOTHING
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
-    without_effect: Mapping[str, Texts] = field(default_factory=dict)
+    without_effect: Mapping[str, Texts] = NOTHING
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
 
     def configuration(self) -> dict[str, dict]:
@@ -92,12 +91,10 @@ def permit_of(request: Request, process: Process) -> Permit:
         settings.get("session_options", NOTHING),
     )
     sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
-    tables: dict[str, Settings] = {}  # whose conditions matter
     explicit = "provider_options" in settings
     if explicit:
         providers = allowlist.providers(settings["provider_options"])
         _check_device(request, providers)
-        tables.update(providers)
     else:
         providers = _available_providers(process)
     entries = allowlist.entries("session_config", settings.get("session_config", NOTHING))
@@ -114,9 +111,7 @@ def permit_of(request: Request, process: Process) -> Permit:
         session_config={**dict.fromkeys(stops_spinning, "0"), **texts_of(entries)},
         sizes=sizes,
     )
-    tables["session_options"] = attributes
-    tables["session_config"] = entries
-    tables["run_config"] = run_entries
+    tables = {**providers, "session_options": attributes, "session_config": entries, "run_config": run_entries}
     without_effect = conditions.check(tables, facts)
     request.add_origin(without_effect)
     warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
@@ -152,12 +147,11 @@ def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[s
 
 def _refuse_keywords_of_environment(attributes: Values) -> None:
     """Refuse keyword arguments that are parts of a configuration in the environment, and not of a call."""
-    only = f"only the environment variable {ENVIRONMENT} can specify"
-    for keyword in LIBRARIES:
+    for keyword in (*LIBRARIES, PERMIT):
         if keyword in attributes:
-            refuse(Place(keyword), f'{only} libraries, as {{"{keyword}": [...]}}')
-    if PERMIT in attributes:
-        refuse(Place(PERMIT), f'{only} the settings of callers, as {{"{PERMIT}": {{...}}}}')
+            refuse(
+                Place(keyword), f'only the environment variable {ENVIRONMENT} can specify it, as {{"{keyword}": ...}}'
+            )
 
 
 def _available_providers(process: Process) -> dict[str, Settings]:
@@ -200,10 +194,6 @@ def plain_copy(values: Mapping) -> dict:
         else:
             copied[name] = getattr(value, "name", value)
     return copied
-
-
-def values_of(settings: Settings) -> dict[str, Any]:
-    return {name: setting.value for name, setting in settings.items()}
 
 
 def _plain(settings: Settings) -> dict[str, bool | int | str]:

@@ -82,3 +82,7 @@ Settings = Mapping[str, Setting]
 
 def texts_of(settings: Settings) -> dict[str, str]:
     return {name: setting.text for name, setting in settings.items()}
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    return {name: setting.value for name, setting in settings.items()}

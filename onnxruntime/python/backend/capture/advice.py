@@ -12,7 +12,6 @@ them. This takes time only after a refusal.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
@@ -81,13 +80,13 @@ def _reason_and_advice(
     sizes = {**permit.sizes, **sizes}
     setting = f"free_dimension_overrides={sizes!a}"[:500]
     try:
-        open_again(replace(permit, sizes=sizes))
+        open_again(permit._replace(sizes=sizes))
     except Exception as failure:  # ORT raises classes without a common base
         if not _is_refusal(failure):  # such as a size that the model does not have
             return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
         fixed = None
         if OF_ORT in str(failure):
-            fixed = _opened(open_again, replace(without, sizes=sizes))
+            fixed = _opened(open_again, without._replace(sizes=sizes))
         return _reason(failure, fixed), f"The same applies with {setting}. {WITHOUT}"
     return reason, f"With {setting}, the model can be captured. For several sizes, prepare the model once for each"
 
@@ -95,7 +94,7 @@ def _reason_and_advice(
 def _without_capture(permit: Permit, ep: str) -> Permit:
     settings = dict(permit.providers[ep])
     del settings[CAPTURE_SWITCHES[ep]]
-    return replace(permit, providers={**permit.providers, ep: settings})
+    return permit._replace(providers={**permit.providers, ep: settings})
 
 
 def _opened(open_again: _Open, permit: Permit) -> InferenceSession | None:

@@ -21,7 +21,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def open_session(create_session: CreateSession, construction: Construction) -> t
     entry = config_entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
     disabled = (*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS)
     with written(options) as path:
-        created = create_session(replace(construction, disabled_optimizers=disabled))
+        created = create_session(construction._replace(disabled_optimizers=disabled))
         reason = check(created.session, ep, path)
     if reason:
         reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)

@@ -12,14 +12,12 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, partial
 
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
-from onnxruntime.backend.allowlist.permit import values_of
-from onnxruntime.backend.allowlist.rules import texts_of
+from onnxruntime.backend.allowlist.rules import texts_of, values_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.openvino import fixed_shapes, known_defects
@@ -106,8 +104,8 @@ def _without_openvino(construction: Construction, problem: str) -> Construction:
     if "enable_mem_pattern" not in permit.attributes:
         construction.options.enable_mem_pattern = True
     providers = {ep: options for ep, options in permit.providers.items() if ep != OPENVINO}
-    permit = replace(permit, providers=providers, warnings=(*permit.warnings, warning))
-    return replace(construction, permit=permit)
+    permit = permit._replace(providers=providers, warnings=(*permit.warnings, warning))
+    return construction._replace(permit=permit)
 
 
 def _order_of_new(session: InferenceSession, origin: Origin, outline: ModelProto) -> RunOrder:

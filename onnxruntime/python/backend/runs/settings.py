@@ -14,8 +14,7 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import conditions, look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
-from onnxruntime.backend.allowlist.permit import values_of
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
 from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.errors import Place, reject, warn, without_frames
 

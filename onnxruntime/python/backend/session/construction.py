@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.permit import Permit, values_of
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
@@ -35,8 +34,7 @@ def _construct(*arguments: object, **keywords: object) -> InferenceSession:
     return InferenceSession(*arguments, **keywords)  # callers patch this name, also later
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Construction:
+class Construction(NamedTuple):
     """The arguments of the constructor of a session. A part of the session passes on a copy with other values."""
 
     model: str | bytes
@@ -72,13 +70,13 @@ class Construction:
         """Attach the EPs if they are specified."""
         if not self.permit.explicit:
             return self
-        return replace(self, providers=attaching.attach(self.options, self.permit))
+        return self._replace(providers=attaching.attach(self.options, self.permit))
 
     def again(self, permit: Permit) -> Construction:
         """Return the construction of a session from the same model with another permit, to explain an error."""
         options = SessionOptions()
         options.log_severity_level = 4  # the log contains the error of the first session
-        other = replace(self, permit=permit, options=options)
+        other = self._replace(permit=permit, options=options)
         other.configure()
         return other.attach()
 

@@ -123,10 +123,9 @@ def check_available(permit: Permit) -> None:
     """Check that this process has the specified EPs, and that the environment does not exclude them."""
     if not permit.explicit:
         return
-    without = excluded()
     for name in permit.providers:
         place = Place("provider_options", name)
-        if name in without and name != CPU:
+        if name != CPU and name in excluded():
             reject(place, f"the environment variable {_EXCLUDE} excludes it")
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())

@@ -53,8 +53,7 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
         if any(name.encode() in content for name in _OPERATORS):
             operators = _operators(ModelProto.FromString(content))
     operators = _on_cpu(session, operators & _OPERATORS)
-    release = Process.here().release
-    if _OPERATOR in operators and release < _MENDED:
+    if _OPERATOR in operators and Process.here().release < _MENDED:
         _check_lengths(model)
     for operator in _WITHOUT_ELEMENTS:
         if operator in operators:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import unittest
 from unittest import mock
 
@@ -160,8 +159,8 @@ class TestSessionAndRunConfig(unittest.TestCase):
 
     def test_a_permit_cannot_change(self):
         permitted = permit(session_config={"session.disable_prepacking": 1})
-        for field in dataclasses.fields(permitted):
-            with self.assertRaises(dataclasses.FrozenInstanceError):
+        for field in permitted._fields:
+            with self.assertRaises(AttributeError):
                 setattr(permitted, field.name, {})
 
     def test_a_session_without_an_arena(self):

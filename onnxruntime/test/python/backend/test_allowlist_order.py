@@ -53,9 +53,9 @@ class Problem(NamedTuple):
 
 # In the order of the checks.
 CHECKS = (
-    Problem("can specify libraries", ("extensions", "", ""), attributes={"extensions": ["x"]}),
-    Problem("can specify libraries", ("plugins", "", ""), attributes={"plugins": ["x"]}),
-    Problem("can specify the settings of callers", ("permit", "", ""), attributes={"permit": {}}),
+    Problem("can specify it", ("extensions", "", ""), attributes={"extensions": ["x"]}),
+    Problem("can specify it", ("plugins", "", ""), attributes={"plugins": ["x"]}),
+    Problem("can specify it", ("permit", "", ""), attributes={"permit": {}}),
     Problem("is broken", None, narrowed=frozenset({"__init__"})),
     Problem(
         "invalid value 1",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -229,7 +228,7 @@ def opened_on_cpu(
     """Create a session for a permit of these options, but on the CPU EP. Return it, and whether it was checked."""
 
     def create_session(construction: Construction) -> Created:
-        on_cpu = replace(construction, permit=Permit("", True, {CPU: {}}))
+        on_cpu = construction._replace(permit=Permit("", True, {CPU: {}}))
         return on_cpu.create()
 
     wanted = Construction(made.SerializeToString(), Permit("", True, grants), options or SessionOptions())

@@ -21,8 +21,9 @@ from helpers.models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import threads
-from onnxruntime.backend.allowlist.permit import Permit, permit_of, values_of
+from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError

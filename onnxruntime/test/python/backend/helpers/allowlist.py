@@ -15,9 +15,9 @@ from unittest import mock
 from onnxruntime.backend.allowlist import look_up, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.permit import Permit, permit_of, values_of
+from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import texts_of
+from onnxruntime.backend.allowlist.rules import texts_of, values_of
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf

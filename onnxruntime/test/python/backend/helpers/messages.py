@@ -82,12 +82,11 @@ prepare(session_options={SPINNING: 1})
 prepare(session_options={"intra_op_num_thread": 1})
     session_options['intra_op_num_thread']: unknown attribute. Did you mean 'intra_op_num_threads'?
 prepare(extensions=["x"])
-    extensions: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify libraries, as {"extensions": [...]}
+    extensions: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify it, as {"extensions": ...}
 prepare(plugins=["x"])
-    plugins: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify libraries, as {"plugins": [...]}
+    plugins: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify it, as {"plugins": ...}
 prepare(permit={})
-    permit: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify the settings of callers, as {"permit":
-    {...}}
+    permit: only the environment variable ORT_ONNX_BACKEND_CONFIG can specify it, as {"permit": ...}
 under(CONFIG, {"permit": {"session_options": {"intra_op_num_threads": [1, 2]}}}, intra_op_num_threads=8)
     intra_op_num_threads: "permit" in the environment variable ORT_ONNX_BACKEND_CONFIG does not contain the value 8.
     Permitted in session_options['intra_op_num_threads']: 1, 2
