@@ -27,10 +27,10 @@ from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure, run_results, run_tables, tables
+from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
-from onnxruntime.backend.command_line.run_page import show  # noqa: F401 (of each command)
 from onnxruntime.backend.command_line.run_results import WARM_UP, Tried, described
+from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.refusals.packages import REGISTER
@@ -43,6 +43,21 @@ _FEWEST = 10
 _MOST = 1000
 _TOLERANCES = {"rtol": 1e-3, "atol": 1e-5}  # the defaults
 _BOOLS = {"true": True, "false": False}
+# By the option of a form: a function that returns the text of the form, and the help for the option.
+FORMS = {
+    "html": (
+        run_page.html,
+        "write an HTML page with the latencies as a picture, the nodes, and the outputs",
+    ),
+    "csv": (
+        run_tables.csv_text,
+        "write a CSV file with one row for each configuration",
+    ),
+    "markdown": (
+        run_tables.markdown,
+        "write a Markdown table with one column for each configuration",
+    ),
+}
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
     "provider_options": (
@@ -100,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--rtol", metavar="X", type=_tolerance, help=use)
     use = f"set the absolute tolerance of --compare (default: {_TOLERANCES['atol']})"
     add("--atol", metavar="X", type=_tolerance, help=use)
-    tables.add_arguments(parser, run_tables.FORMS)
+    tables.add_arguments(parser, FORMS)
 
 
 def add_setting(parser: argparse.ArgumentParser, keyword: str) -> None:
@@ -175,7 +190,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "interrupted": interrupted,
         "configurations": results,
     }
-    tables.write(chosen, run_tables.FORMS, result)
+    tables.write(chosen, FORMS, result)
     return result, status
 
 
@@ -225,7 +240,7 @@ def _check_arguments(chosen: argparse.Namespace) -> None:
             setattr(chosen, flag, default)
         elif not chosen.compare:
             raise MistakeError(f"--{flag} has no effect without --compare. Add --compare, or omit --{flag}")
-    for flag in ("save", *run_tables.FORMS):  # before the runs
+    for flag in ("save", *FORMS):  # before the runs
         path = getattr(chosen, flag)
         if path and not Path(path).parent.is_dir():
             raise MistakeError(f"--{flag} {path}: the folder does not exist")

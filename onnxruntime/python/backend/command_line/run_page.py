@@ -2,154 +2,85 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The text that the ``run`` command prints."""
+"""The HTML page of the ``run`` command: a picture of the latencies, and the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from html import escape
 
-from onnxruntime.backend.command_line import inputs
-from onnxruntime.backend.command_line.output import Page
-from onnxruntime.backend.session.nodes import most_frequent
+from onnxruntime.backend.command_line import inputs, run_tables, tables
 
-_COLUMN = 18  # of values, after their labels
-FIGURES = ("p50", "p90", "p99")
-REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration 1"}
-
-
-def show(result: dict, page: Page) -> None:
-    page.add(result["model"], _COLUMN, "model")
-    declarations = map(inputs.declaration, result["inputs"])
-    page.rows("input", declarations, _COLUMN)
-    configurations = result["configurations"]
-    several = len(configurations) > 1
-    for number, ran in enumerate(configurations, 1):
-        if several:
-            page.add()
-            page.add(ran["configuration"], 4, str(number))
-        error = ran["error"]
-        if error:
-            page.add(error["message"], _COLUMN, "error")
-            continue
-
-        _show_settings(ran, page)
-        _show_outputs(ran["outputs"], page)
-        latency = ran["latency_ms"]
-        if latency and not several:
-            _show_latency(latency, page)
-    if several:
-        page.add()
-        _show_table(result, page)
+_STYLE = """td div{max-height:none}
+svg{max-width:60em;width:100%}svg text{font:13px system-ui,sans-serif;fill:currentColor}
+svg .p50{fill:#2a6}svg .p90{fill:#2a66}svg .p99{stroke:currentColor}"""
+_WIDTH = 800  # of the picture
+_HEIGHT = 46  # of a configuration in the picture
+_LABEL = 60  # characters
 
 
-def _show_settings(ran: dict, page: Page) -> None:
-    providers = []
-    for provider in ran["providers"]:
-        providers.append(f"{provider['name']} ({provider['kind']})")
-    page.add(", ".join(providers), _COLUMN, "providers")
-    specified = ran["provider_options"]
-    for name, options in specified.items():
-        _show_entries("provider_options", options, page, f"{name}.")
-    for name, options in ran["unconfirmed"].items():
-        text = f"{name}: {', '.join(options)} (not reported, or without effect in this session)"
-        page.add(text, _COLUMN, "unconfirmed")
-    for keyword in ("session_options", "session_config", "run_config"):
-        _show_entries(keyword, ran[keyword], page)
-    page.rows("extensions", ran["extensions"], _COLUMN)
-
-    nodes = ran["nodes"]
-    if nodes is None:
-        return
-    counts = []
-    for name, count in nodes.items():
-        if count or name in specified:
-            counts.append(f"{count} on {name}")
-    page.add(", ".join(counts), _COLUMN, "nodes")
-    on_cpu = ran["operators_on_cpu"]
-    if on_cpu:
-        page.add(most_frequent(on_cpu), _COLUMN, "on the CPU EP")
+def html(result: dict) -> str:
+    sentences = [f"ONNX Runtime {result['onnxruntime']}, backend {result['backend']}."]
+    listed = "; ".join(map(inputs.declaration, result["inputs"]))
+    if listed:
+        sentences.append(f"Inputs: {listed}.")
+    if result["interrupted"]:
+        sentences.append("The command was interrupted.")
+    introduction = escape(" ".join(sentences))
+    table = run_tables.table(result)
+    picture = _picture(table.names, result["configurations"])
+    body = f"<p>{introduction}</p>{picture}{tables.html(table)}"
+    return tables.html_page(table.title, body, _STYLE)
 
 
-def _show_entries(
-    label: str,
-    entries: Mapping,
-    page: Page,
-    prefix: str = "",
-) -> None:
-    rows = []
-    for key, value in entries.items():
-        rows.append(f"{prefix}{key} = {value}")
-    page.rows(label, rows, _COLUMN)
+def _picture(names: list[str], configurations: list[dict]) -> str:
+    """Return bars of the percentiles of each configuration."""
+    measured = []
+    for name, ran in zip(names, configurations, strict=True):
+        latency = ran.get("latency_ms")
+        if latency:
+            measured.append((name, latency))
+    if not measured:
+        return ""
+
+    # A few slow runs would shorten all bars.
+    longest = max(latency["p99"] for _, latency in measured)
+    longest = min(longest, 2 * max(latency["p90"] for _, latency in measured))
+    bars = []
+    for number, (name, latency) in enumerate(measured):
+        bars.append(_bar(name, latency, longest, number * _HEIGHT))
+    height = _HEIGHT * len(measured)
+    lines = "\n".join(bars)
+    return f"""<h2>Latency</h2>
+<p>From 0: the median (p50), the time of 90 % of the runs (p90), and a line to the time of 99 % (p99).</p>
+<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="Latency of each configuration">
+{lines}
+</svg>
+<h2>Configurations</h2>"""
 
 
-def _show_outputs(outputs: list[dict], page: Page) -> None:
-    for output in outputs:
-        page.add(inputs.declaration(output), _COLUMN, "output")
-        for kind, reference in REFERENCES.items():
-            if kind in output:
-                _show_difference(output[kind], reference, page)
-
-
-def verdict(difference: dict, reference: str) -> str:
-    """Return the result of the comparison of an output with a reference."""
-    verb = "DIFFERS from"
-    if difference["within"]:
-        verb = "matches"
-    reason = difference["note"]
-    if not reason:
-        absolute = f"max absolute difference {difference['absolute']:.2g}"
-        reason = f"{absolute}, max relative difference {difference['relative']:.2g}"
-    return f"{verb} {reference} ({reason})"
-
-
-def _show_difference(
-    difference: dict,
-    reference: str,
-    page: Page,
-) -> None:
-    page.add(verdict(difference, reference), _COLUMN)
-    index = difference["index"]
-    if index is not None:
-        values = f"{difference['value']!r}, reference {difference['reference']!r}"
-        share = f"{100 * difference['beyond']:.3g} % of the elements beyond the tolerance"
-        page.add(f"largest difference at {index}: {values}; {share}", _COLUMN)
-
-
-def _show_latency(latency: dict, page: Page) -> None:
-    figures = [f"{name} {latency[name]:.3g}" for name in FIGURES]
-    listed = ", ".join(figures)
-    plural = "s" if latency["runs"] > 1 else ""
-    runs = f"{latency['runs']} run{plural}, after {latency['warm_up']} warm-up runs"
-    page.add(f"{listed} ms ({runs})", _COLUMN, "latency")
-
-
-def _show_table(result: dict, page: Page) -> None:
-    """Add one row for each configuration."""
-    titles = ["p50 ms", "p90 ms", "p99 ms", "ratio"]
-    if result["tolerance"]:
-        titles.append("outputs")
-    rows = [["", *titles]]
-    for number, ran in enumerate(result["configurations"], 1):
-        cells = ["-"] * len(titles)
-        if ran["error"]:
-            cells[0] = "failed"
-        elif ran["latency_ms"]:
-            cells = _cells(ran)
-        row = [str(number), *cells]
-        rows.append(row[: len(titles) + 1])
-    page.table(rows)
-
-
-def _cells(ran: dict) -> list[str]:
-    latency = ran["latency_ms"]
-    cells = [f"{latency[name]:.3g}" for name in FIGURES]
-    ratio = latency["ratio_to_first"]
-    cells.append("-" if ratio is None else f"{ratio:.2f}")
-
-    outputs = "match"
-    for output in ran["outputs"]:
-        for kind in REFERENCES:
-            if kind in output and not output[kind]["within"]:
-                outputs = "DIFFER"
-    cells.append(outputs)
-    return cells
+def _bar(
+    name: str,
+    latency: dict,
+    longest: float,
+    top: int,
+) -> str:
+    label = name
+    if len(name) > _LABEL:
+        label = f"{name[: _LABEL - 3]}..."
+    texts = []
+    widths = []
+    for figure in run_tables.FIGURES:
+        milliseconds = latency[figure]
+        texts.append(f"{figure} {milliseconds:.3g}")
+        share = min(1.0, milliseconds / longest)
+        widths.append(share * _WIDTH)
+    listed = ", ".join(texts)
+    text = f"{label} — {listed} ms"
+    p50, p90, p99 = widths
+    middle = top + 29
+    return (
+        f'<text x="0" y="{top + 16}">{escape(text)}</text>'
+        f'<rect class="p90" x="0" y="{top + 22}" width="{p90:.1f}" height="14"/>'
+        f'<rect class="p50" x="0" y="{top + 22}" width="{p50:.1f}" height="14"/>'
+        f'<line class="p99" x1="{p90:.1f}" y1="{middle}" x2="{p99:.1f}" y2="{middle}"/>'
+    )

@@ -50,8 +50,8 @@ class ConfigurationTest(CommandTest):
         self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
         with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
             out = self.show("run", path, "--session-option", "use_deterministic_compute=1")
-        rows = f"\nsession_options   use_deterministic_compute = True\n{' ' * 18}intra_op_num_threads = 2\n"
-        self.assertIn(rows, out)
+        row = "\nsession_options          use_deterministic_compute = True, intra_op_num_threads"
+        self.assertIn(row, out)
 
     def test_options_override_config_and_both_the_environment(self):
         config = {
@@ -219,7 +219,7 @@ class ConfigurationTest(CommandTest):
         environment = mock.patch.dict(os.environ, {VARIABLE: '{"extensions": ["onnxruntime_extensions"]}'})
         with environment:
             self.assertIn(
-                "\nextensions        onnxruntime_extensions\n",
+                "\nextensions               onnxruntime_extensions\n",
                 self.show("run", path, "--repeat", "1"),
             )
             self.show("inspect", path)

@@ -125,7 +125,7 @@ class CommandTest(unittest.TestCase):
             self.assertTrue(line.isprintable(), line)
             if len(line) > width and not line.startswith("  python -m "):
                 head, _, word = line.rpartition(" ")
-                self.assertFalse(head.strip() and len(head) > 20, line)
+                self.assertFalse(head.strip() and len(head) > 25, line)
                 self.assertGreater(len(word), width // 2)  # a path or a name
 
     def json(self, *arguments: object, **keywords: str) -> dict:
