@@ -230,8 +230,8 @@ def _with_integers(found: dict) -> dict[int, object]:
     return {int(key): value for key, value in found.items()}
 
 
-def described(value: object) -> dict:
-    """Return the type and shape of an input or output value."""
+def described(node, value: object) -> dict:
+    """Return the name, type and shape of an input or output with a value."""
     shape = None
     name = type(value).__name__
     if isinstance(value, np.ndarray):
@@ -240,6 +240,7 @@ def described(value: object) -> dict:
         if name == "object":
             name = "string"
     return {
+        "name": node.name,
         "type": name,
         "shape": shape,
     }

@@ -45,7 +45,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     result |= _of_file(Path(chosen.model))
     result["inputs"] = list(map(inputs.declared, session.get_inputs()))
     result["outputs"] = list(map(inputs.declared, session.get_outputs()))
-    requested = run.settings_of("provider_options", chosen.provider_options)
+    requested = run.add_settings({}, "provider_options", chosen.provider_options)
     proposal = run_proposal.find(chosen, rep)
     result["providers"] = _providers(chosen, rep, requested, proposal)
     result["run"] = proposal.as_data(chosen)

@@ -13,6 +13,16 @@ from typing import Any
 import numpy as np
 
 _TEXTS = "ObUS"  # the kinds of arrays whose values are equal or not
+_UNDEFINED = {
+    "within": False,
+    "absolute": None,
+    "relative": None,
+    "note": "",
+    "beyond": None,
+    "index": None,
+    "value": None,
+    "reference": None,
+}
 
 
 def percentiles(samples: list[float]) -> dict[str, float]:
@@ -40,97 +50,65 @@ def difference(
     outputs = dict(leaves(value))
     references = dict(leaves(expected))
     if outputs.keys() != references.keys():
-        return _undefined("other items")
+        return _UNDEFINED | {"note": "other items"}
 
-    found = _Difference(rtol, atol)
+    found: dict[str, Any] = _UNDEFINED | {"absolute": 0.0, "relative": 0.0}
+    elements = 0
+    beyond = 0
     for place, ours in outputs.items():
         theirs = references[place]
         if ours.shape != theirs.shape:
-            return _undefined(f"the shape of the reference is {list(theirs.shape)}")
-        if ours.size:
-            found.add(place, ours, theirs)
-    return found.described()
-
-
-class _Difference:
-    """The differences of the arrays in an output."""
-
-    def __init__(self, rtol: float, atol: float) -> None:
-        self._tolerance = {"rtol": rtol, "atol": atol}
-        self._elements = 0
-        self._beyond = 0
-        self._absolute = 0.0  # infinite if it is not defined
-        self._relative = 0.0
-        self._note = ""
-        self._worst: dict[str, Any] = {
-            "index": None,
-            "value": None,
-            "reference": None,
-        }
-
-    def add(
-        self,
-        place: tuple,
-        ours: np.ndarray,
-        theirs: np.ndarray,
-    ) -> None:
-        """Compare two arrays of the same shape."""
-        if ours.dtype.kind in _TEXTS:
-            beyond = np.asarray(ours != theirs)
-            absolute = np.where(beyond, math.inf, 0.0)
-            note = "other values"
-        else:
-            absolute, beyond = self._compare_numbers(ours, theirs)
-            note = "one of the values is not finite"
-
-        self._elements += beyond.size
-        self._beyond += int(beyond.sum())
+            return _UNDEFINED | {"note": f"the shape of the reference is {list(theirs.shape)}"}
+        if not ours.size:
+            continue
+        absolute, relative, is_beyond = _differences(ours, theirs, rtol, atol)
+        elements += is_beyond.size
+        beyond += int(is_beyond.sum())
+        found["relative"] = max(found["relative"], relative)
         largest = float(absolute.max())
-        if largest <= self._absolute:
-            return
+        if largest > found["absolute"]:
+            index = np.unravel_index(absolute.argmax(), absolute.shape)
+            found["absolute"] = largest
+            found["index"] = [*place, *map(int, index)]
+            found["value"] = _plain(ours[index])
+            found["reference"] = _plain(theirs[index])
+            if math.isinf(largest):
+                found["note"] = "other values" if ours.dtype.kind in _TEXTS else "one of the values is not finite"
 
-        self._absolute = largest
-        self._note = note if math.isinf(largest) else ""
-        flat = absolute.argmax()
-        index = np.unravel_index(flat, absolute.shape)
-        self._worst = {
-            "index": [*place, *map(int, index)],
-            "value": _plain(ours[index]),
-            "reference": _plain(theirs[index]),
-        }
+    if found["note"]:
+        found["absolute"] = None
+        found["relative"] = None
+    found["within"] = beyond == 0
+    found["beyond"] = beyond / max(elements, 1)
+    return found
 
-    def _compare_numbers(
-        self,
-        ours: np.ndarray,
-        theirs: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the absolute differences, and whether each element is beyond the tolerance."""
-        kind = np.complex128 if ours.dtype.kind == "c" else np.float64
-        ours = ours.astype(kind)
-        theirs = theirs.astype(kind)
-        with np.errstate(all="ignore"):
-            equal = np.isclose(ours, theirs, 0, 0, equal_nan=True)
-            within = np.isclose(ours, theirs, equal_nan=True, **self._tolerance)
-            absolute = np.where(equal, 0.0, np.abs(ours - theirs))
-            quotients = absolute / np.abs(theirs)
 
-        absolute[np.isnan(absolute)] = math.inf
-        relative = np.max(quotients, initial=0.0, where=np.isfinite(quotients))
-        self._relative = max(self._relative, float(relative))
-        return absolute, ~np.asarray(within)
+def _differences(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    rtol: float,
+    atol: float,
+) -> tuple[np.ndarray, float, np.ndarray]:
+    """Return the absolute differences, the largest relative one, and whether each element is beyond the tolerance.
 
-    def described(self) -> dict:
-        result = {
-            "within": self._beyond == 0,
-            "absolute": self._absolute,
-            "relative": self._relative,
-            "note": self._note,
-            "beyond": self._beyond / max(self._elements, 1),
-        }
-        if self._note:
-            result["absolute"] = None
-            result["relative"] = None
-        return result | self._worst
+    An absolute difference that is not defined is infinite.
+    """
+    if ours.dtype.kind in _TEXTS:
+        beyond = np.asarray(ours != theirs)
+        return np.where(beyond, math.inf, 0.0), 0.0, beyond
+
+    kind = np.complex128 if ours.dtype.kind == "c" else np.float64
+    ours = ours.astype(kind)
+    theirs = theirs.astype(kind)
+    with np.errstate(all="ignore"):
+        equal = np.isclose(ours, theirs, 0, 0, equal_nan=True)
+        within = np.isclose(ours, theirs, rtol, atol, equal_nan=True)
+        absolute = np.where(equal, 0.0, np.abs(ours - theirs))
+        quotients = absolute / np.abs(theirs)
+
+    absolute[np.isnan(absolute)] = math.inf
+    relative = np.max(quotients, initial=0.0, where=np.isfinite(quotients))
+    return absolute, float(relative), ~np.asarray(within)
 
 
 def _plain(value: Any) -> object:
@@ -142,19 +120,6 @@ def _plain(value: Any) -> object:
         return str(value)
     number = float(value)
     return number if math.isfinite(number) else str(number)
-
-
-def _undefined(note: str) -> dict:
-    return {
-        "within": False,
-        "absolute": None,
-        "relative": None,
-        "note": note,
-        "beyond": None,
-        "index": None,
-        "value": None,
-        "reference": None,
-    }
 
 
 def leaves(value: object, place: tuple = ()) -> Iterator[tuple[tuple, np.ndarray]]:

@@ -29,7 +29,7 @@ from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
-from onnxruntime.backend.command_line.run_results import WARM_UP, Tried, described
+from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
 from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.provider_names import CPU
@@ -220,7 +220,7 @@ def _try(
         inputs.specified(nodes, chosen.input, chosen.shape)
         return
     feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
-    described_inputs.extend(map(described, nodes, feeds))
+    described_inputs.extend(map(inputs.described, nodes, feeds))
     _measure(chosen.repeat, opened, feeds)
     if chosen.compare:
         progress.show("comparing the outputs")
@@ -252,41 +252,37 @@ def _configured(chosen: argparse.Namespace, config: str) -> Tried:
     extensions = specified.get("extensions", [])
     specified["extensions"] = chosen.extension + extensions
     for keyword in _FLAGS:
-        for text in getattr(chosen, keyword):
+        texts = getattr(chosen, keyword)
+        if texts:
             settings = specified.setdefault(keyword, {})
-            _add(settings, keyword, text)
+            add_settings(settings, keyword, texts)
     return Tried(config, specified)
 
 
-def settings_of(keyword: str, texts: list[str]) -> dict:
-    """Return the settings that the options of the command line specify for a keyword argument."""
-    settings: dict = {}
-    for text in texts:
-        _add(settings, keyword, text)
-    return settings
-
-
-def _add(
+def add_settings(
     settings: dict,
     keyword: str,
-    text: str,
-) -> None:
-    """Add a setting of the command line to the settings of its keyword argument."""
+    texts: list[str],
+) -> dict:
+    """Add settings of the command line to the settings of their keyword argument, and return all of them."""
     flag, form, _ = _FLAGS[keyword]
-    invalid = MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
-    entry = text
-    if keyword == "provider_options":
-        name, entry = _provider_and_option(text)
-        if not name:
-            raise invalid
-        settings = settings.setdefault(name, {})
-        if not entry:
-            return
+    for text in texts:
+        invalid = MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
+        entry = text
+        container = settings
+        if keyword == "provider_options":
+            name, entry = _provider_and_option(text)
+            if not name:
+                raise invalid
+            container = settings.setdefault(name, {})
+            if not entry:
+                continue
 
-    key, equals, value = entry.partition("=")
-    if not (key and equals):
-        raise invalid
-    settings[key] = _BOOLS.get(value.lower(), value)
+        key, equals, value = entry.partition("=")
+        if not (key and equals):
+            raise invalid
+        container[key] = _BOOLS.get(value.lower(), value)
+    return settings
 
 
 def _provider_and_option(text: str) -> tuple[str, str]:
@@ -380,28 +376,14 @@ def _compare(
     for one in tried:
         if one.error is not None:
             continue
-        differences = _differences(chosen, one.outputs, reference)
-        one.differences["difference"] = differences
+        references = {"difference": reference}
         if one is not first and first.error is None:
-            differences = _differences(chosen, one.outputs, first.outputs)
-            one.differences["difference_to_first"] = differences
-
-
-def _differences(
-    chosen: argparse.Namespace,
-    outputs: list,
-    references: list,
-) -> list[dict]:
-    differences = []
-    for output, reference in zip(outputs, references, strict=True):
-        difference = measure.difference(
-            output,
-            reference,
-            chosen.rtol,
-            chosen.atol,
-        )
-        differences.append(difference)
-    return differences
+            references["difference_to_first"] = first.outputs
+        for kind, outputs in references.items():
+            one.differences[kind] = [
+                measure.difference(output, expected, chosen.rtol, chosen.atol)
+                for output, expected in zip(one.outputs, outputs, strict=True)
+            ]
 
 
 def _save(path: str, tried: list[Tried]) -> None:

@@ -49,17 +49,13 @@ class Proposal:
 
     def as_data(self, chosen: argparse.Namespace) -> dict:
         words = self.arguments(chosen) + _repeated("--plugin", chosen.plugin)
-        first_flags = []
-        first_error = ""
-        if self.first is not None:
-            first_flags = self.first.flags
-            first_error = self.first.error
+        first = self.first or Proposal([], [], {})
         return {
             "command": f"python -m onnxruntime.backend {shlex.join(words)}",
             "free_dimensions": self.sizes,
             "error": self.error,
-            "first_flags": shlex.join(first_flags),
-            "first_error": first_error,
+            "first_flags": shlex.join(first.flags),
+            "first_error": first.error,
         }
 
 
@@ -94,7 +90,7 @@ def _choices(
         sizes, others = _fixed(nodes, shapes)
         if sizes:
             yield Proposal(others, options, sizes)
-        names = list(run.settings_of("provider_options", options))
+        names = list(run.add_settings({}, "provider_options", options))
         if names != options:
             yield Proposal(shapes, names, {})
     yield Proposal(shapes, [CPU], {})

@@ -50,10 +50,6 @@ class Tried:
         return not all(difference["within"] for difference in differences)
 
 
-def described(node, value: object) -> dict:
-    return {"name": node.name} | inputs.described(value)
-
-
 def of(one: Tried, first: Tried) -> dict:
     if one.error is not None:
         return {
@@ -107,7 +103,7 @@ def _outputs(one: Tried) -> list[dict]:
     if not one.seconds:
         return []
     nodes = one.rep.session.get_outputs()
-    outputs = list(map(described, nodes, one.outputs))
+    outputs = list(map(inputs.described, nodes, one.outputs))
     for kind, differences in one.differences.items():
         for output, difference in zip(outputs, differences, strict=True):
             output[kind] = difference
@@ -117,12 +113,13 @@ def _outputs(one: Tried) -> list[dict]:
 def _latency(one: Tried, first: Tried) -> dict | None:
     if not one.seconds:
         return None
-    of_one = measure.percentiles(one.seconds)
-    latency: dict[str, float | None] = dict(of_one)
-    latency["runs"] = len(one.seconds)
-    latency["warm_up"] = WARM_UP
-    latency["ratio_to_first"] = None
+    latency = measure.percentiles(one.seconds)
+    ratio = None
     if first.error is None:
         of_first = measure.percentiles(first.seconds)
-        latency["ratio_to_first"] = of_one["p50"] / of_first["p50"]
-    return latency
+        ratio = latency["p50"] / of_first["p50"]
+    return latency | {
+        "runs": len(one.seconds),
+        "warm_up": WARM_UP,
+        "ratio_to_first": ratio,
+    }

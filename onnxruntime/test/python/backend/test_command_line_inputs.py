@@ -78,7 +78,8 @@ class InputsTest(CommandTest):
             )
 
     def test_a_value_that_is_not_an_array(self):
-        self.assertEqual(inputs.described([1]), {"type": "list", "shape": None})
+        node = SimpleNamespace(name="z")
+        self.assertEqual(inputs.described(node, [1]), {"name": "z", "type": "list", "shape": None})
 
     def test_given_inputs(self):
         nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
