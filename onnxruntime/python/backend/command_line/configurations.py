@@ -62,7 +62,13 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     except MistakeError as mistake:
         return {}, [problem(mistake)]
 
-    problems = _faults(config)
+    problems = []
+    for keyword, provider, text in list(configuration.faults(config)):
+        problems.append(_problem(text, config, keyword, provider, reason=text))
+        if provider:
+            config.get(keyword, {}).pop(provider, None)
+        else:
+            config.pop(keyword, None)
     problems += islice(_faults_of_libraries(config), _MOST_PROBLEMS + 1)
     process = presence.process(onnxruntime.get_available_providers())
     permitted = config.get(PERMIT, {})
@@ -100,21 +106,6 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     result[PERMIT] = config.get(PERMIT)
     result["warnings"] = warnings
     return result, []
-
-
-def _faults(config: dict) -> list[dict]:
-    """Remove settings of a wrong form, and return them as problems."""
-    faults = list(configuration.faults(config))
-    problems = []
-    for keyword, provider, text in faults:
-        problems.append(_problem(text, config, keyword, provider, reason=text))
-    for keyword, provider, _ in faults:
-        if provider:
-            by_provider = config.get(keyword, {})
-            by_provider.pop(provider, None)
-        else:
-            config.pop(keyword, None)
-    return problems
 
 
 def _faults_of_libraries(config: dict) -> Iterator[dict]:

@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import MappingProxyType
 
 from onnx import parser
 
@@ -34,7 +33,6 @@ from onnxruntime.backend.session import presence
 
 _COLUMN = 13  # of values, after their labels
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
-_NO_FLAGS: Mapping = MappingProxyType({})
 _VARIABLES = (
     ENVIRONMENT,
     "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS",
@@ -51,7 +49,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
-        tried = on_each(kinds, [str(model), "--repeat", "1"], chosen.plugin)
+        tried = on_each(kinds, [str(model), "--repeat", "1"], chosen.plugin, {})
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
@@ -108,7 +106,7 @@ def on_each(
     eps: Iterable[str],
     arguments: list[str],
     plugins: list[str],
-    flags: Mapping[str, list[str]] = _NO_FLAGS,
+    flags: Mapping[str, list[str]],
 ) -> dict[str, tuple[dict, str]]:
     """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have separate flags."""
 

@@ -84,37 +84,14 @@ def _tables(scope: str | None) -> list[_Table]:
 
 
 def _of_session_and_run() -> list[_Table]:
-    tables = []
-    for scope, title, rules, refused in (
-        (
-            "session",
-            "session_config",
-            session_config.SESSION_CONFIG,
-            refusals.SESSION_CONFIG,
-        ),
-        (
-            "session",
-            "keyword arguments of prepare",
-            attributes.SESSION_ATTRIBUTES,
-            refusals.SESSION_ATTRIBUTES,
-        ),
-        (
-            "run",
-            "run_config",
-            run_config.RUN_CONFIG,
-            refusals.RUN_CONFIG,
-        ),
-        (
-            "run",
-            "keyword arguments of run",
-            attributes.RUN_ATTRIBUTES,
-            refusals.RUN_ATTRIBUTES,
-        ),
-    ):
-        entries: dict[str, Rule | refusals.Refused] = dict(rules)
-        entries |= refused
-        tables.append(_Table(scope, title, "", entries))
-    return tables
+    of_prepare = "keyword arguments of prepare"
+    of_run = "keyword arguments of run"
+    return [
+        _Table("session", "session_config", "", {**session_config.SESSION_CONFIG, **refusals.SESSION_CONFIG}),
+        _Table("session", of_prepare, "", {**attributes.SESSION_ATTRIBUTES, **refusals.SESSION_ATTRIBUTES}),
+        _Table("run", "run_config", "", {**run_config.RUN_CONFIG, **refusals.RUN_CONFIG}),
+        _Table("run", of_run, "", {**attributes.RUN_ATTRIBUTES, **refusals.RUN_ATTRIBUTES}),
+    ]
 
 
 def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from onnxruntime.backend.command_line import report_page, report_tables, tables
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, Page, progress
-from onnxruntime.backend.command_line.report_tables import OF_PASSED, RESULTS, VERSIONS, place
+from onnxruntime.backend.command_line.report_tables import FAILURES, OF_PASSED, RESULTS, VERSIONS, place
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
 
 # By the option of a form: a function that returns the text of the form, and the help for the option.
@@ -66,11 +66,13 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
                 raise
             interrupted = True
             break
-        configuration = {"name": name, **versions, **dict.fromkeys(RESULTS, 0)}
+        counts = dict.fromkeys([*RESULTS, *FAILURES], 0)
+        configuration = {"name": name, **versions, **counts}
         configurations.append(configuration)
         for test, one in found.items():
-            result = one["result"]
-            configuration[result] += 1
+            configuration[one["result"]] += 1
+            if one["failure"]:
+                configuration[one["failure"]] += 1
             by_name = tests.setdefault(test, {})
             by_name[name] = one
 

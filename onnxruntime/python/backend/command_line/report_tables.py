@@ -52,21 +52,10 @@ def totals(result: dict) -> Table:
             outcome = "passed" if kind in OF_PASSED else ""
             cell = _number(configuration[kind], outcome, kind)
             rows[f"{kind}: {description}"].append(cell)
-        failures = _failures(result, configuration["name"])
         for kind, description in FAILURES.items():
-            cell = _number(failures[kind], "failed", kind)
+            cell = _number(configuration[kind], "failed", kind)
             rows[f"failed: {description}"].append(cell)
     return Table("Number of tests", _names(result), rows)
-
-
-def _failures(result: dict, name: str) -> Counter[str]:
-    """Return the number of failures of each kind in a configuration."""
-    counts: Counter[str] = Counter()
-    for by_name in result["tests"].values():
-        if name in by_name:
-            failure = by_name[name]["failure"]
-            counts[failure] += 1
-    return counts
 
 
 def _number(
