@@ -15,6 +15,7 @@ from itertools import islice
 
 import onnxruntime
 from onnxruntime.backend import request
+from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
@@ -62,39 +63,26 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     except MistakeError as mistake:
         return {}, [problem(mistake)]
 
-    problems = []
-    for keyword, provider, text in list(configuration.faults(config)):
-        problems.append(_problem(text, config, keyword, provider, reason=text))
-        if provider:
-            config.get(keyword, {}).pop(provider, None)
-        else:
-            config.pop(keyword, None)
-    problems += islice(_faults_of_libraries(config), _MOST_PROBLEMS + 1)
     process = presence.process(onnxruntime.get_available_providers())
-    permitted = config.get(PERMIT, {})
-    for fault in islice(narrowing.faults(permitted, process), _MOST_PROBLEMS + 1):
-        problems.append(_problem(fault, {}, PERMIT, reason=fault))
-
+    problems = list(islice(_faults(config, process), _MOST_PROBLEMS + 1))
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
-    while permit is None:
-        if len(problems) > _MOST_PROBLEMS:
-            further = len(problems) - _MOST_PROBLEMS
-            problems[_MOST_PROBLEMS:] = [_problem(f"There are at least {further} further problems", None)]
-            break
+    while permit is None and len(problems) <= _MOST_PROBLEMS:
         try:
             requested = request.of_call(specified, environment=())
             permit = permit_of(requested, process)
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
+    if len(problems) > _MOST_PROBLEMS:
+        problems[_MOST_PROBLEMS:] = [_problem("There are further problems", None)]
     if problems or permit is None:
         return {}, problems
 
     warnings: list[str] = []
     for texts in (permit.stops_spinning, *permit.without_effect.values()):
         warnings += texts.values()
-    warnings += _missing_defaults(config, permitted)
+    warnings += _missing_defaults(config)
     for warning in warnings:
         warn(warning)
 
@@ -108,8 +96,16 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     return result, []
 
 
-def _faults_of_libraries(config: dict) -> Iterator[dict]:
-    """Return libraries that are not available as problems."""
+def _faults(config: dict, process: Process) -> Iterator[dict]:
+    """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
+    problems = []
+    for keyword, provider, text in list(configuration.faults(config)):
+        problems.append(_problem(text, config, keyword, provider, reason=text))
+        if provider:
+            config.get(keyword, {}).pop(provider, None)
+        else:
+            config.pop(keyword, None)
+    yield from problems
     for keyword, module in (
         ("extensions", extensions),
         ("plugins", plugins),
@@ -117,11 +113,13 @@ def _faults_of_libraries(config: dict) -> Iterator[dict]:
         for name in config.get(keyword, ()):
             for text in module.check([name]):
                 yield _problem(text, config, keyword, key=name, reason=text)
+    for text in narrowing.faults(config.get(PERMIT, {}), process):
+        yield _problem(text, {}, PERMIT, reason=text)
 
 
-def _missing_defaults(config: Mapping, permitted: Mapping) -> Iterator[str]:
+def _missing_defaults(config: Mapping) -> Iterator[str]:
     """Return a warning for each setting that callers may choose from a list without a default in it."""
-    for keyword, ep, names in configuration.tables(permitted):
+    for keyword, ep, names in configuration.tables(config.get(PERMIT, {})):
         defaults = config.get(keyword) or {}
         if ep:
             defaults = defaults.get(ep, {})

@@ -118,6 +118,14 @@ def on_each(
         return dict(zip(eps, workers.map(try_ep, eps), strict=True))
 
 
+def repeated(flag: str, values: Iterable[str]) -> list[str]:
+    """Return an option of a command for each value."""
+    words = []
+    for value in values:
+        words += [flag, value]
+    return words
+
+
 def in_child(
     arguments: list[str],
     plugins: list[str],
@@ -130,8 +138,7 @@ def in_child(
     """
     command = [sys.executable, "-m", "onnxruntime.backend"]
     command += [*arguments, "--json"]
-    for plugin in plugins:
-        command += ["--plugin", plugin]
+    command += repeated("--plugin", plugins)
     environment = dict(os.environ)
     if not configured:
         environment.pop(ENVIRONMENT, None)

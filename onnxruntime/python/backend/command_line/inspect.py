@@ -11,7 +11,6 @@ To find valid input shapes, the command tries shapes on the CPU EP for at most 2
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,8 +62,8 @@ def _providers(
     The requested EPs run with the flags of the proposed command if the command works on these EPs.
     """
     words = [chosen.model, "--repeat", "0"]
-    for name in itertools.chain(chosen.extension, of_environment().settings.get("extensions", [])):
-        words += ["--extension", name]
+    words += info.repeated("--extension", chosen.extension)
+    words += info.repeated("--extension", of_environment().settings.get("extensions", []))
     kinds = presence.kinds()
     nodes: Mapping[str, int] = rep.node_assignment or {}
     cpu = _provider(CPU, kinds.pop(CPU))

@@ -36,19 +36,19 @@ class Proposal:
     @property
     def flags(self) -> list[str]:
         """The arguments that specify EPs and sizes."""
-        words = _repeated("--provider-option", self.options)
+        words = info.repeated("--provider-option", self.options)
         for name, size in self.sizes.items():
             words += ["--free-dimension", f"{name}={size}"]
         return words
 
     def arguments(self, chosen: argparse.Namespace) -> list[str]:
         words = ["run", chosen.model]
-        words += _repeated("--shape", self.shapes)
-        words += _repeated("--extension", chosen.extension)
+        words += info.repeated("--shape", self.shapes)
+        words += info.repeated("--extension", chosen.extension)
         return words + self.flags
 
     def as_data(self, chosen: argparse.Namespace) -> dict:
-        words = self.arguments(chosen) + _repeated("--plugin", chosen.plugin)
+        words = self.arguments(chosen) + info.repeated("--plugin", chosen.plugin)
         first = self.first or Proposal([], [], {})
         return {
             "command": f"python -m onnxruntime.backend {shlex.join(words)}",
@@ -114,13 +114,6 @@ def _fixed(nodes: list, shapes: list[str]) -> tuple[dict[str, int], list[str]]:
         if None in node.shape:
             others.append(texts[node.name])
     return sizes, others
-
-
-def _repeated(flag: str, values: list[str]) -> list[str]:
-    words = []
-    for value in values:
-        words += [flag, value]
-    return words
 
 
 def _working_shapes(rep: OnnxRuntimeBackendRep) -> tuple[list[str], str]:

@@ -240,12 +240,6 @@ def _instead_of_keyword(name: str, value: Any) -> str:
     is_short = type(value) is dict and len(value) <= _MOST
     if is_short and value.keys() <= set(KEYWORDS):
         return _FOR_CONFIGURATION
-    if name == "device_id":
-        index = 0
-        if type(value) is int and 0 <= value < 64:
-            index = value
-        return f"Use device='CUDA:{index}'"
-
     provider = provider_named(name)
     if provider:
         return f"Use provider_options={{'{provider}': {_mapping(value)}}}"

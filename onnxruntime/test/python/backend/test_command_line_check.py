@@ -226,18 +226,18 @@ class CheckTest(CommandTest):
         """The search for similar names takes time for each problem, and each file name is searched for."""
         many = [f"unknown{number}" for number in range(2000)]
         few = many[:200]  # a mapping has at most 256 entries
-        for config, further in (
-            (dict.fromkeys(many, 1), 1980),
-            ({"extensions": many}, 1),
-            ({"session_config": dict.fromkeys(few, 1)}, 1),
-            ({"provider_options": {name: {} for name in few}}, 1),
-            ({"permit": {"session_config": dict.fromkeys(few, True)}}, 1),
-            ({"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few}, 2),
+        for config in (
+            dict.fromkeys(many, 1),
+            {"extensions": many},
+            {"session_config": dict.fromkeys(few, 1)},
+            {"provider_options": {name: {} for name in few}},
+            {"permit": {"session_config": dict.fromkeys(few, True)}},
+            {"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few},
         ):
             with self.subTest(str(config)[:80]):
                 problems = self.problems(config)
                 self.assertEqual((len(problems), problems[-1]), (21, ("", "", "")))
-                end = f"error: There are at least {further} further problems"
+                end = "error: There are further problems"
                 self.assertEqual(Ran("check", json.dumps(config)).err.splitlines()[-1], end)
         self.assertEqual(len(self.problems(dict.fromkeys(many[:20], 1))), 20)
 
