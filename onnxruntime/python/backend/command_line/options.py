@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import attributes, run_config, session_config
+from onnxruntime.backend.allowlist import attributes, providers, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.refusals.suggestions import (
@@ -32,9 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     searched = chosen.search.lower()
     tables = []
-    for _, title, provider, rules in _tables(chosen.scope):
+    for table in _tables(chosen.scope):
         entries = []
         others = 0
+        rules: dict[str, Rule | refusals.Refused] = dict(table.permitted)
+        rules |= table.refused
         for name, rule in sorted(rules.items()):
             entry = _described(name, rule)
             text = " ".join([name, *_sentences(entry)])
@@ -44,8 +46,13 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
                 others += 1
             else:
                 entries.append(entry)
-        table = {"title": title, "provider": provider}
-        tables.append(table | {"entries": entries, "others": others})
+        shown = {
+            "title": table.title,
+            "provider": table.provider,
+            "entries": entries,
+            "others": others,
+        }
+        tables.append(shown)
 
     result = {
         "scope": chosen.scope,
@@ -60,15 +67,49 @@ class _Table(NamedTuple):
     scope: str
     title: str
     provider: str  # an EP, or ""
-    entries: Mapping[str, Rule | refusals.Refused]
+    permitted: Mapping[str, Rule]
+    refused: Mapping[str, refusals.Refused]
+
+
+# Besides the tables of EPs.
+_OF_SESSION_AND_RUN = [
+    _Table(
+        "session",
+        "session_config",
+        "",
+        session_config.SESSION_CONFIG,
+        refusals.SESSION_CONFIG,
+    ),
+    _Table(
+        "session",
+        "keyword arguments of prepare",
+        "",
+        attributes.SESSION_ATTRIBUTES,
+        refusals.SESSION_ATTRIBUTES,
+    ),
+    _Table(
+        "run",
+        "run_config",
+        "",
+        run_config.RUN_CONFIG,
+        refusals.RUN_CONFIG,
+    ),
+    _Table(
+        "run",
+        "keyword arguments of run",
+        "",
+        attributes.RUN_ATTRIBUTES,
+        refusals.RUN_ATTRIBUTES,
+    ),
+]
 
 
 def _tables(scope: str | None) -> list[_Table]:
     """Return the tables in a scope. ``None`` is the scope of all tables."""
     if scope is None:
-        return _of_session_and_run() + _of_providers({})
+        return _OF_SESSION_AND_RUN + _of_providers({})
 
-    tables = _of_session_and_run() + _of_providers(refusals.EVERY_PROVIDER)
+    tables = _OF_SESSION_AND_RUN + _of_providers(refusals.EVERY_PROVIDER)
     # The names of keyword arguments, such as session_options, are scopes, too.
     other_name = scope.removesuffix("_config").removesuffix("_options")
     name = provider_named(scope, presence.kinds()) or other_name
@@ -76,31 +117,29 @@ def _tables(scope: str | None) -> list[_Table]:
     if found:
         return found
     if name in presence.kinds():  # a plugin EP without a table
-        return [_Table(name, name, name, {})]
+        return [_Table(name, name, name, {}, {})]
 
     search = f"To search all tables, use --search {shlex.quote(scope)}"
     expected = f"Expected session, run or an EP{similar_provider(scope)}"
     raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
 
 
-def _of_session_and_run() -> list[_Table]:
-    of_prepare = "keyword arguments of prepare"
-    of_run = "keyword arguments of run"
-    return [
-        _Table("session", "session_config", "", {**session_config.SESSION_CONFIG, **refusals.SESSION_CONFIG}),
-        _Table("session", of_prepare, "", {**attributes.SESSION_ATTRIBUTES, **refusals.SESSION_ATTRIBUTES}),
-        _Table("run", "run_config", "", {**run_config.RUN_CONFIG, **refusals.RUN_CONFIG}),
-        _Table("run", of_run, "", {**attributes.RUN_ATTRIBUTES, **refusals.RUN_ATTRIBUTES}),
-    ]
-
-
 def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
-    """Return the table of each EP, with entries that all EPs share."""
+    """Return the table of each EP, with the refused options that all EPs share."""
     tables = []
-    for name, kinds in refusals.provider_tables().items():
-        for kind, rules in kinds.items():
-            entries = {**of_every, **rules}
-            tables.append(_Table(name, f"{name} ({kind})", name, entries))
+    for name, kinds in providers.PROVIDERS.items():
+        of_ep = refusals.PROVIDERS.get(name, {})
+        for kind, permitted in kinds.items():
+            refused = dict(of_every)
+            refused |= of_ep.get(kind, {})
+            table = _Table(
+                name,
+                f"{name} ({kind})",
+                name,
+                permitted,
+                refused,
+            )
+            tables.append(table)
     return tables
 
 
