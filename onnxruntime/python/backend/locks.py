@@ -36,6 +36,7 @@ from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
+from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, Created
 from onnxruntime.backend.session.part import CreateSession, SessionPart
@@ -332,8 +333,9 @@ class LockPart(SessionPart):
                 _note_other_device(lock)  # before ORT changes CUDA's current device of this thread
         return create_session(construction._replace(call=partial(_construct, lock)))
 
-    def guard(self, session: InferenceSession) -> SessionLock | _Both | None:
-        return lock_of(session)
+    def guard(self, session: InferenceSession) -> Guard | None:
+        lock = lock_of(session)
+        return None if lock is None else lock.run
 
 
 def _construct(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:

@@ -24,6 +24,7 @@ from onnxruntime.backend.openvino import fixed_shapes, known_defects
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
 from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, Created, config_entry
 from onnxruntime.backend.session.part import CreateSession, SessionPart
@@ -75,13 +76,13 @@ class OpenVINOPart(SessionPart):
         session.io_binding = partial(_io_binding, order.session)
         return created
 
-    def guard(self, session: InferenceSession) -> RunOrder | None:
+    def guard(self, session: InferenceSession) -> Guard | None:
         order = _order_of(session)
-        return None if order.not_for is session._providers else order
+        return None if order.not_for is session._providers else order.run
 
     def why_serial(self, session: InferenceSession) -> str:
-        order = self.guard(session)
-        if order is None:
+        order = _order_of(session)
+        if order.not_for is session._providers:
             return ""
         return order.why or "the application changed the session"
 

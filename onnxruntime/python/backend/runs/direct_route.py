@@ -11,7 +11,7 @@ mock or a subclass replaces ``run``, it receives every run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from numpy import ndarray
 
@@ -25,20 +25,8 @@ _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 # Of the inputs and the run options. It returns None for inputs that it does not support.
 FastRun = Callable[[Any, RunOptions], list | None]
-
-
-class Guard(Protocol):
-    """Decides when a run may begin."""
-
-    def run(
-        self,
-        waiting: RunOptions | None,
-        compute: Callable,
-        feeds: dict,
-        options: RunOptions,
-        /,
-    ) -> list:
-        """Return the outputs of ``compute``. ``waiting`` can end the wait."""
+# Calls a function with the feeds and the run options when the run may begin. The first options can end the wait.
+Guard = Callable[[RunOptions | None, Callable, dict, RunOptions], list]
 
 
 def is_ort(session: object) -> bool:
@@ -98,7 +86,7 @@ class DirectRoute:
         if self._guard is None:
             outputs = self._pass_to_ort(feeds, options)
         else:
-            outputs = self._guard.run(options, self._pass_to_ort, feeds, options)
+            outputs = self._guard(options, self._pass_to_ort, feeds, options)
         if self._shared:
             outputs = list(outputs)
         for index in self._shared:
@@ -159,7 +147,7 @@ def fast_run_of(
             # set_providers replaces the handle, so no local name may keep it.
             if guard is None:
                 return session._sess.run(outputs, feeds, options)
-            return guard.run(None, compute, feeds, options)
+            return guard(None, compute, feeds, options)
         except EPFail:
             return None  # a caller's own session can fall back, which InferenceSession.run does
         except Exception as error:

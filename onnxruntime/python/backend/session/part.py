@@ -19,23 +19,18 @@ def nested(outer: Guard | None, inner: Guard | None) -> Guard | None:
     """Return a guard of a session inside another one."""
     if outer is None or inner is None:
         return outer or inner
-    return _Nested(outer, inner)
+    return partial(_run_nested, outer, inner)
 
 
-class _Nested:
-    def __init__(self, outer: Guard, inner: Guard) -> None:
-        self._outer = outer
-        self._inner = inner
-
-    def run(
-        self,
-        waiting: RunOptions | None,
-        compute: Callable,
-        feeds: dict,
-        options: RunOptions,
-    ) -> list:
-        """Return the outputs of ``compute``."""
-        return self._outer.run(waiting, partial(self._inner.run, waiting, compute), feeds, options)
+def _run_nested(
+    outer: Guard,
+    inner: Guard,
+    waiting: RunOptions | None,
+    compute: Callable,
+    feeds: dict,
+    options: RunOptions,
+) -> list:
+    return outer(waiting, partial(inner, waiting, compute), feeds, options)
 
 
 CreateSession = Callable[[Construction], Created]
@@ -52,7 +47,7 @@ class SessionPart:
         return create_session(construction)
 
     def guard(self, session: InferenceSession) -> Guard | None:
-        """Return an object that decides when a run of a session may begin, ``None`` if it may at any time."""
+        """Return a function that decides when a run of a session may begin, ``None`` if it may at any time."""
 
     def route(self, session: InferenceSession) -> Any | None:
         """Return an object with the methods of ``DirectRoute`` that runs a session, ``None`` if that class does."""

@@ -199,13 +199,13 @@ class InputsTest(InputTestCase):
         with mock.patch.object(ModelInputs, "feeds", side_effect=AssertionError):
             for given in (X, [X], (X,), {"X": X}, OrtValue.ortvalue_from_numpy(X)):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
-        lock = mock.Mock(run=mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments)))
+        guard = mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments))
         inputs, options = ModelInputs(rep.session), rep.run_options()
-        free, locked = (fast_run_of(rep.session, inputs, ["Y"], one) for one in (None, lock))
+        free, locked = (fast_run_of(rep.session, inputs, ["Y"], one) for one in (None, guard))
         with mock.patch.object(rep.session, "run"):
             self.assertIsNone(free(X, options))
         np.testing.assert_array_equal(locked(X, options)[0], abs(X))
-        lock.run.assert_called_once()
+        guard.assert_called_once()
 
     def test_the_plan_of_a_session_whose_providers_change(self):
         rep = on_cpu(two_nodes())
