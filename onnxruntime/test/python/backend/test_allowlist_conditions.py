@@ -286,8 +286,6 @@ class TestWithoutEffect(unittest.TestCase):
     def test_a_graph_id_for_a_session_that_captures_no_graphs(self):
         self.assert_no_effect("run_config", "gpu_graph_id", run_config={"gpu_graph_id": 3})
         self.assert_effect(run_config={"gpu_graph_id": -1})
-        with self.assertWarnsRegex(RuntimeWarning, "gpu_graph_id"):
-            prepare(_MODEL).run([_INPUT], run_config={"gpu_graph_id": 3})
 
     def test_threads_of_a_session_on_the_global_pool(self):
         code = """

@@ -196,14 +196,6 @@ class TestValueKinds(unittest.TestCase):
                     self.assertIsInstance(raised.exception, ForbiddenError)
                     self.assertEqual(str(raised.exception), kind.forbidden)
 
-    def test_descriptions(self):
-        for kind, accepts in (
-            (Fixed(False, ""), "False, 0 or '0'"),
-            (FlagOrInteger(0, 64), "True/False or an integer from 0 to 64"),
-            (OneOf(2, 4), "one of 2, 4"),
-        ):
-            self.assertEqual(kind.accepts, accepts)
-
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {
             "1": True,

@@ -324,30 +324,6 @@ class WithoutEffectTest(unittest.TestCase):
         self.assertEqual((len(rep.warnings), len(other.warnings)), (1, 3))
 
 
-class Tracer:
-    """A session of a program that counts the runs of another one."""
-
-    def __init__(self, session: onnxruntime.InferenceSession) -> None:
-        self._traced = session
-        self.runs = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._traced, name)
-
-    def run(self, *arguments: object) -> list:
-        self.runs += 1
-        return self._traced.run(*arguments)
-
-
-class ReplacedSessionTest(unittest.TestCase):
-    def test_a_session_that_replaces_the_one_of_the_model(self):
-        rep = prepare(two_nodes())
-        rep.run([X])
-        rep._session = Tracer(rep.session)
-        np.testing.assert_array_equal(rep.run([X])[0], X)
-        self.assertEqual(rep._session.runs, 1)
-
-
 class CloseBesideARunTest(unittest.TestCase):
     def test_a_run_that_has_begun_ends(self):
         """Another thread closes the model while the run converts its inputs."""

@@ -121,12 +121,6 @@ class MistakeTest(CommandTest):
             ran = Ran("options")
         self.assertEqual((ran.status, ran.out, ran.err), (130, "", "error: interrupted\n"))
 
-    def test_log(self):
-        for flags, severity in (([], 4), (["--log"], 2)):
-            with mock.patch.object(onnxruntime, "set_default_logger_severity") as chosen:
-                self.show("options", "run", *flags)
-            self.assertEqual(chosen.call_args_list[0], mock.call(severity))
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -35,24 +35,12 @@ class TextTest(unittest.TestCase):
                     Ran("check", "{}")
                     page.assert_called_once_with(width)
 
-    def test_characters_that_act_on_a_terminal(self):
-        self.assertEqual(output.printable("a\x1b[2J\nb\u202e"), "a\\x1b[2J\nb\\u202e")
-        self.assertEqual(output.one_line("a\n  b\x07"), "a b\\x07")
-
     def test_open_streams(self):
         out, err = mock.Mock(io.TextIOWrapper), mock.Mock(io.TextIOWrapper)
         with mock.patch.multiple(sys, stdout=out, stderr=err):
             output.replace_closed()
             for stream in (sys.stdout, sys.stderr):
                 stream.reconfigure.assert_called_once_with(errors="backslashreplace")
-
-    def test_closed_streams(self):
-        with mock.patch.multiple(sys, stdin=None, stdout=None, stderr=None):
-            output.replace_closed()
-            self.assertEqual(sys.stdin.read(), "")
-            for stream, mode in ((sys.stdin, "r"), (sys.stdout, "w"), (sys.stderr, "w")):
-                self.assertEqual((stream.name, stream.mode, stream.encoding), (os.devnull, mode, "utf-8"))
-                stream.close()
 
     def test_a_page(self):
         page = output.Page(20)

@@ -26,7 +26,6 @@ from onnxruntime import OrtValue
 from onnxruntime.backend import InputError
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import inputs as run_inputs
-from onnxruntime.backend.runs.direct_route import fast_run_of
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
@@ -199,13 +198,6 @@ class InputsTest(InputTestCase):
         with mock.patch.object(ModelInputs, "feeds", side_effect=AssertionError):
             for given in (X, [X], (X,), {"X": X}, OrtValue.ortvalue_from_numpy(X)):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
-        guard = mock.Mock(side_effect=lambda options, function, *arguments: function(*arguments))
-        inputs, options = ModelInputs(rep.session), rep.run_options()
-        free, locked = (fast_run_of(rep.session, inputs, ["Y"], one) for one in (None, guard))
-        with mock.patch.object(rep.session, "run"):
-            self.assertIsNone(free(X, options))
-        np.testing.assert_array_equal(locked(X, options)[0], abs(X))
-        guard.assert_called_once()
 
     def test_the_plan_of_a_session_whose_providers_change(self):
         rep = on_cpu(two_nodes())

@@ -312,11 +312,12 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for inputs in ([], [X[0]], ["text"], {"unknown": X}):
 
             def fail(rep: object, inputs: object = inputs) -> None:
-                try:  # assertRaises would clear the frames of the error
-                    rep.run(inputs)
-                except InputError:
-                    return
-                self.fail(inputs)
+                for limits in ({}, {"timeout": 60}):
+                    try:  # assertRaises would clear the frames of the error
+                        rep.run(inputs, **limits)
+                    except InputError:
+                        continue
+                    self.fail(inputs)
 
             with self.subTest(inputs):
                 self.check_not_kept(fail)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from helpers.children import run_code
 from helpers.execution_providers import CPU, NO_CPU, WEBGPU
 from helpers.models import no_session_opens, usable_providers
 from helpers.processes import (
@@ -244,17 +243,6 @@ class AvailableTest(unittest.TestCase):
             excluded = mock.patch.dict("os.environ", {EXCLUDE: name})
             with self.subTest(excluded=name), process_with(plugins=(name,)), excluded:
                 self.assertEqual(prepare(None).warnings, ())
-
-
-class CaptureTest(unittest.TestCase):
-    def test_a_session_on_the_cpu_imports_nothing_of_capture(self):
-        code = f"""if True:
-            import sys, onnxruntime.backend
-            from helpers.models import two_nodes
-            onnxruntime.backend.prepare(two_nodes(), provider_options={{{CPU!r}: {{}}}})
-            print([name for name in sys.modules if name.startswith("onnxruntime.backend.capture")])
-        """
-        self.assertEqual(run_code(code).stdout, "[]\n")
 
 
 class WhichTest(unittest.TestCase):

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from helpers.models import model, parsed
+from helpers.models import model
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 _UNARY = "Relu Sigmoid Tanh Neg Abs Softplus HardSigmoid Erf Cos Gelu Floor Elu Identity"
@@ -395,37 +395,3 @@ def transformer_block(joined: bool, width: int = 16, heads: int = 2) -> ModelPro
     net.nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))
     shape = ("N", "tokens", width)
     return model(net.nodes, {"X": shape}, {"Y": shape}, net.constants)
-
-
-# Models whose outputs hide stale values, each with the operator to refuse. Values above 4 are rare spikes.
-_ROW = "int64[1,1] i = {0}, float[1,2] u = {0, 0}, float th = {4}"
-_SPIKES = "d = Sub (S, th) r = Relu (d) Y = Add (M, r)"
-_SPIKY = "(float[4,2] X, float[4,2] M) => (float[4,2] Y)"
-_HIDDEN = (
-    ("Reshape", "(float[3,2,2] X) => (float[3,4] Y)", "float k = {3000}, int64[2] s = {0, -1}",
-     "T = Add (X, k) Y = Reshape (T, s)"),
-    ("Flatten", "(float[3,2,2] X) => (float[3,4] Y)", "float k = {3000}", "T = Add (X, k) Y = Flatten (T)"),
-    # Boxes + 3000 beside scores.
-    ("Squeeze", "(float[1,5,4] B, float[1,5,1] X) => (float[5,5] Y)", "float k = {3000}, int64[1] z = {0}",
-     "P = Sigmoid (X) b = Add (B, k) C = Concat <axis = 2> (b, P) Y = Squeeze (C, z)"),
-    # A mode that is used later.
-    ("ScatterND", "(float[4,2] X, float[4,2] M, int32[4,1] K) => (float[4,2] Y)", f"{_ROW}, int32 one = {{1}}",
-     "S = ScatterND (X, i, u) C = Equal (K, one) Y = Where (C, S, M)"),
-    ("ScatterND", _SPIKY, _ROW, f"S = ScatterND (X, i, u) {_SPIKES}"),
-    ("ScatterElements", _SPIKY, "int64[1,1] e = {0}, float[1,1] v = {0}, float th = {4}",
-     f"S = ScatterElements (X, e, v) {_SPIKES}"),
-    ("Max", _SPIKY, "float th = {4}", f"S = Max (X) {_SPIKES}"),
-    ("Min", _SPIKY, "float th = {4}", f"S = Min (X) {_SPIKES}"),
-    ("ReduceSum", _SPIKY, "float th = {4}", f"S = ReduceSum <noop_with_empty_axes = 1> (X) {_SPIKES}"),
-    ("ScatterND", "(float[4,2] X) => (float[4,1] Y)", f"{_ROW}, int64[1] a = {{1}}",
-     "S = ScatterND (X, i, u) d = Sub (S, th) r = Relu (d) Y = ReduceSum (r, a)"),
-    ("Transpose", "(float[16] X) => (float[16] Y)", "", "T = Neg (X) S = Transpose <perm = [0]> (T) Y = Relu (S)"),
-)  # fmt: skip
-
-
-def hidden_copies() -> list[tuple[str, ModelProto]]:
-    """Return the operators to refuse, each with the model."""
-    found = []
-    for operator, values, constants, nodes in _HIDDEN:
-        found.append((operator, parsed(f"{values} <{constants}> {{ {nodes} }}")))
-    return found
