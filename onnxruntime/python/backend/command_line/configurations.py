@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 import onnxruntime
 from onnxruntime.backend import request
@@ -75,7 +76,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
     if len(problems) > _MOST_PROBLEMS:
-        problems[_MOST_PROBLEMS:] = [_problem("There are further problems", None)]
+        problems[_MOST_PROBLEMS:] = [problem("There are further problems")]
     if problems or permit is None:
         return {}, problems
 
@@ -100,7 +101,7 @@ def _faults(config: dict, process: Process) -> Iterator[dict]:
     """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
     problems = []
     for keyword, provider, text in list(configuration.faults(config)):
-        problems.append(_problem(text, config, keyword, provider, reason=text))
+        problems.append(problem(text, config, keyword=keyword, provider=provider, reason=text))
         if provider:
             config.get(keyword, {}).pop(provider, None)
         else:
@@ -112,9 +113,9 @@ def _faults(config: dict, process: Process) -> Iterator[dict]:
     ):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                yield _problem(text, config, keyword, key=name, reason=text)
+                yield problem(text, config, keyword=keyword, key=name, reason=text)
     for text in narrowing.faults(config.get(PERMIT, {}), process):
-        yield _problem(text, {}, PERMIT, reason=text)
+        yield problem(text, keyword=PERMIT, reason=text)
 
 
 def _missing_defaults(config: Mapping) -> Iterator[str]:
@@ -158,7 +159,11 @@ def _kind_with(name: str, settings: Mapping) -> str:
     raise KeyError(name)
 
 
-def problem(error: object, specified: Mapping | None = None) -> dict:
+def problem(
+    error: object,
+    specified: Mapping | None = None,
+    **fields: object,
+) -> dict:
     """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
@@ -166,39 +171,26 @@ def problem(error: object, specified: Mapping | None = None) -> dict:
     message = one_line(error) or type(error).__name__
     while isinstance(error, MistakeError):
         error = error.__cause__
-    fields = {}
     if isinstance(error, (InputError, NotPermittedError)):
-        fields = dict(vars(error))
-        fields.pop("value", None)  # a text. The configuration contains the value itself
-    return _problem(message, specified, **fields)
-
-
-def _problem(
-    message: str,
-    specified: Mapping | None,
-    keyword: str = "",
-    provider: str = "",
-    key: str = "",
-    reason: str = "",
-    **of_input: object,
-) -> dict:
-    """Return a problem with a setting, and the setting's value in a configuration; or with an input of the model."""
-    value = None
-    if keyword:
-        value = specified
-    for name in filter(None, (keyword, provider, key)):
-        if not isinstance(value, Mapping):
-            value = {}
-        value = value.get(name)
-    return {
-        "message": one_line(message),
-        "keyword": keyword,
-        "provider": provider,
-        "key": key,
-        "value": value,
-        "reason": reason,
-        **of_input,
+        fields = vars(error)
+    result: dict[str, Any] = {
+        "message": message,
+        "keyword": "",
+        "provider": "",
+        "key": "",
+        "value": None,
+        "reason": "",
     }
+    result |= fields
+    value: object = specified
+    if not result["keyword"]:
+        value = None
+    for name in ("keyword", "provider", "key"):
+        if result[name]:
+            of_name = value if isinstance(value, Mapping) else {}
+            value = of_name.get(result[name])
+    result["value"] = value  # the error's own value is a text
+    return result
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:

@@ -25,7 +25,10 @@ def schema_of(kind: Kind) -> dict[str, object]:
     if isinstance(kind, Flag):
         return {"enum": [True, False, 1, 0, "1", "0"]}
     if isinstance(kind, Integer):
-        return _schema_of_integer(kind)
+        schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
+        if isinstance(kind, FlagOrInteger):
+            schema["anyOf"].append({"enum": [True, False]})
+        return schema
     if isinstance(kind, OneOf):
         return {"enum": [*kind.values, *map(str, kind.values)]}
     if isinstance(kind, Threads):
@@ -41,13 +44,6 @@ def schema_of(kind: Kind) -> dict[str, object]:
             "pattern": f"^(?:{kind.pattern})$",
         }
     return {"type": "string", "$comment": kind.accepts}
-
-
-def _schema_of_integer(kind: Integer) -> dict[str, object]:
-    schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
-    if isinstance(kind, FlagOrInteger):
-        schema["anyOf"].append({"enum": [True, False]})
-    return schema
 
 
 def _digits(**bounds: int) -> dict[str, Any]:
