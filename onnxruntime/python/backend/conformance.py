@@ -33,7 +33,6 @@ _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during i
 # A file of ORT's source with a line, then a function up to its parameters.
 _SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
 _TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
-_NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout
 _NO_MODELS = '{"models": [], "operators": {}}'
 _models: list[dict] = []  # that the current test has prepared
 _operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare
@@ -54,7 +53,7 @@ def pytest_configure(config) -> None:
     def record_and_check(cls, model) -> tuple[bool, str]:
         # prepare calls this method first. So the record also contains the operators of a model that ORT rejects.
         if isinstance(model, onnx.ModelProto):
-            _operators.update(map(_operator, model.graph.node))
+            _operators.update(map(nodes.operator_of, model.graph.node))
         return is_supported(cls, model)
 
     OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)  # type: ignore[method-assign, assignment]
@@ -82,7 +81,7 @@ def _described(rep: OnnxRuntimeBackendRep) -> dict:
     operators = {}
     recorded = nodes.recorded_nodes(rep.session)
     for ep, of_ep in recorded.items():
-        operators[ep] = Counter(map(_operator, of_ep))
+        operators[ep] = nodes.count_operators(of_ep)
     return {
         "providers": list(rep.providers),
         "operators": operators,
@@ -90,15 +89,6 @@ def _described(rep: OnnxRuntimeBackendRep) -> dict:
         "unconfirmed": applied.unconfirmed,
         "warnings": applied.warnings,
     }
-
-
-def _operator(node) -> str:
-    """Return the operator of a node, with its domain if the operator is not ONNX's."""
-    name = f"{node.domain}:{node.op_type}"
-    # ORT gives some EPs a copy of the operator in the NHWC layout.
-    for prefix in (_NHWC, "ai.onnx:", ":"):
-        name = name.removeprefix(prefix)
-    return name
 
 
 class _Writer:

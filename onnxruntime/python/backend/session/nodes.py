@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from onnxruntime import InferenceSession
 
 _MOST_OPERATORS = 5
+_NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout, which some EPs get
 
 
 class NodeAssignment(dict[str, int]):
@@ -48,12 +49,17 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
     return nodes
 
 
+def operator_of(node) -> str:
+    """Return the operator of a node, with its domain if the operator is not ONNX's."""
+    name = f"{node.domain}:{node.op_type}"
+    for prefix in (_NHWC, "ai.onnx:", ":"):
+        name = name.removeprefix(prefix)
+    return name
+
+
 def count_operators(nodes: Iterable) -> dict[str, int]:
     """Return the number of nodes of each operator, most frequent first."""
-    operators: Counter[str] = Counter()
-    for node in nodes:
-        name = f"{node.domain}:{node.op_type}".removeprefix("ai.onnx:")
-        operators[name.removeprefix(":")] += 1
+    operators = Counter(map(operator_of, nodes))
     return dict(operators.most_common())
 
 
