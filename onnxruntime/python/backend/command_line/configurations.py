@@ -101,7 +101,14 @@ def _faults(config: dict, process: Process) -> Iterator[dict]:
     """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
     problems = []
     for keyword, provider, text in list(configuration.faults(config)):
-        problems.append(problem(text, config, keyword=keyword, provider=provider, reason=text))
+        found = problem(
+            text,
+            config,
+            keyword=keyword,
+            provider=provider,
+            reason=text,
+        )
+        problems.append(found)
         if provider:
             config.get(keyword, {}).pop(provider, None)
         else:
@@ -113,7 +120,13 @@ def _faults(config: dict, process: Process) -> Iterator[dict]:
     ):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                yield problem(text, config, keyword=keyword, key=name, reason=text)
+                yield problem(
+                    text,
+                    config,
+                    keyword=keyword,
+                    key=name,
+                    reason=text,
+                )
     for text in narrowing.faults(config.get(PERMIT, {}), process):
         yield problem(text, keyword=PERMIT, reason=text)
 

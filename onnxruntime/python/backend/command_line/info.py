@@ -91,7 +91,10 @@ def _wheels() -> list[str]:
 def _provider(name: str, kind: str, reason: str) -> dict:
     devices = []
     for one in presence.plugin_devices(name):
-        device = {"type": one.device.type.name, "vendor": one.device.vendor}
+        device = {
+            "type": one.device.type.name,
+            "vendor": one.device.vendor,
+        }
         devices.append(device)
     return {
         "name": name,

@@ -22,7 +22,16 @@ import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
-from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
+from onnxruntime.backend.command_line import (
+    check,
+    info,
+    inspect,
+    options,
+    output,
+    report,
+    run,
+    schema,
+)
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import warn

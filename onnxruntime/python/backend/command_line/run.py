@@ -27,7 +27,15 @@ from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
+from onnxruntime.backend.command_line import (
+    configurations,
+    inputs,
+    measure,
+    run_page,
+    run_results,
+    run_tables,
+    tables,
+)
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
 from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
 from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
@@ -120,7 +128,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_setting(parser: argparse.ArgumentParser, keyword: str) -> None:
     flag, form, use = _FLAGS[keyword]
-    parser.add_argument(flag, metavar=form, dest=keyword, help=use, action="append", default=[])
+    parser.add_argument(
+        flag,
+        metavar=form,
+        dest=keyword,
+        help=use,
+        action="append",
+        default=[],
+    )
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:

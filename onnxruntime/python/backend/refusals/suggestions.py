@@ -151,10 +151,7 @@ def provider_options(names: Any, options: Any = None) -> str:
         forms[show(name)] = _mapping(_known_options(name, own_options))
 
     parts = [f"{name}: {form}" for name, form in forms.items()]
-    text = f"provider_options={{{', '.join(parts)}}}"
-    if len(text) > _LONGEST:
-        return ""
-    return text
+    return _form(parts)
 
 
 def _is_name_with_options(names: object) -> bool:
@@ -198,9 +195,17 @@ def _named_options(options: Any) -> str:
     (of_an_ep,) = options
     if type(of_an_ep) is not dict or len(of_an_ep) > _MOST:
         return ""
-    names = [show(ep) for ep in PROVIDERS if all(type(key) is str and _has_option(ep, key) for key in of_an_ep)]
+    names = []
+    for ep in PROVIDERS:
+        if all(type(key) is str and _has_option(ep, key) for key in of_an_ep):
+            names.append(show(ep))
     name = names[0] if len(names) == 1 else "EP"
-    text = f"provider_options={{{name}: {_mapping(of_an_ep)}}}"
+    return _form([f"{name}: {_mapping(of_an_ep)}"])
+
+
+def _form(parts: list[str]) -> str:
+    """Return ``provider_options={...}``, or ``""`` if it is long."""
+    text = f"provider_options={{{', '.join(parts)}}}"
     if len(text) > _LONGEST:
         return ""
     return text
@@ -401,7 +406,12 @@ def _other_places(name: str) -> list[str]:
     return places
 
 
-def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
+def _similar(
+    name: str,
+    known: Iterable[str],
+    *,
+    at_end: bool = False,
+) -> list[str]:
     """Return the known name with the most similar spelling, or else the few that contain whole words of the name.
 
     :param at_end: whether these words must be the end of the known name.
