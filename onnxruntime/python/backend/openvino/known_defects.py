@@ -109,6 +109,10 @@ class _Graph:
             fixed = infer_shapes(fixed)
         self.nodes = fixed.graph.node
         self.outputs = _names(fixed.graph.output)
+        self.copied_to_outputs = set(self.outputs)
+        for node in reversed(self.nodes):
+            if node.op_type == "Identity" and node.output[0] in self.copied_to_outputs:
+                self.copied_to_outputs.add(node.input[0])
         self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
         self.types: dict[str, str] = {}
         self.shapes: dict[str, list] = {}
@@ -202,23 +206,23 @@ def _recurrent(node: NodeProto, graph: _Graph) -> str:
 
 
 def _if(node: NodeProto, graph: _Graph) -> str:
-    first, second = _subgraphs(node)
-    if node.input[0] in graph.from_shapes or _steps(first) == _steps(second):  # copies of one value can be right
+    if node.input[0] in graph.from_shapes:
         return ""
-    for one, other in zip(first.output, second.output, strict=False):
-        if 0 in _sizes(one) and 0 in _sizes(other):
+    first, second = _subgraphs(node)
+    for output, one, other in zip(node.output, first.output, second.output, strict=False):
+        # The memory of another output can be that of the value in the branch. Then, the output is right.
+        if output not in graph.copied_to_outputs or graph.types.get(output) not in _COMPUTED_IN.values():
+            continue
+        sizes = _sizes(one)
+        if 0 in sizes and sizes == _sizes(other):
             return f"has an output of free size. {OPENVINO} returns values of earlier runs. {_FIX}"
     return ""
-
-
-def _steps(body: GraphProto) -> list[tuple]:
-    return [(node.op_type, tuple(node.input)) for node in body.node]
 
 
 def _clip(node: NodeProto, graph: _Graph) -> str:
     is_constant = graph.from_shapes.issuperset(node.input[1:2])
     is_direct = node.input[0] in graph.inputs  # after a node, the EP can be right
-    has_maximum = len(node.input) > 2 and node.input[2]
+    has_maximum = any(node.input[2:])
     if has_maximum or not is_constant or not is_direct or graph.types.get(node.input[0]) != "INT64":
         return ""
     return f"is of int64, and has no maximum. {OPENVINO} returns 0 for positive values. Add a maximum"

@@ -211,7 +211,7 @@ STRUCTURES = {
             float[1] condition|s = ReduceSum<keepdims=0>(condition) b = Greater(s, half)
             float[SHAPE] w|s = Shape(x) n = Gather(s, zero) b = Equal(n, eight)
         """,
-        RESULT="y|; y0|y = Neg(y0)",
+        RESULT="y|; q|y = Identity(q); q|y = Neg(q)",
         SHAPE=MATRICES,
     ),
     "clips": variants(

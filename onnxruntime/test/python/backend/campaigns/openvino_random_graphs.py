@@ -137,7 +137,7 @@ def random_graph(seed: int) -> Graph:
     model.graph.output.extend(map(helper.make_empty_tensor_value_info, sorted(outputs)))
     free = {size.dim_param for value in model.graph.input for size in value.type.tensor_type.shape.dim} - {""}
     overrides = {name: 3 for name in sorted(free) if draw.random() < 0.1}
-    sizes = [{name: overrides.get(name, draw.choice((1, 2, 3, 8, 64))) for name in "NM"} for _ in range(4)]
+    sizes = [{name: overrides.get(name, draw.choice((1, 2, 3, 8, 64))) for name in "NM"} for _ in range(9)]
     level = draw.choice(("ORT_ENABLE_ALL", "ORT_ENABLE_ALL", "ORT_ENABLE_BASIC", "ORT_DISABLE_ALL"))
     options = {"precision": "FP32"} | ({"num_of_threads": "4"} if seed % 2 else {})
     return Graph(model, level, overrides, options, sizes)
