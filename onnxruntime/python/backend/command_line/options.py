@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import attributes, providers, run_config, session_config
+from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.command_line.output import MistakeError, Page
 from onnxruntime.backend.refusals.suggestions import (
@@ -35,7 +35,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     for table in _tables(chosen.scope):
         entries = []
         others = 0
-        rules: dict[str, Rule | refusals.Refused] = dict(table.permitted)
+        rules: dict[str, Rule | refusals.Refused] = dict(table.reviewed)
         rules |= table.refused
         for name, rule in sorted(rules.items()):
             entry = _described(name, rule)
@@ -67,8 +67,8 @@ class _Table(NamedTuple):
     scope: str
     title: str
     provider: str  # an EP, or ""
-    permitted: Mapping[str, Rule]
-    refused: Mapping[str, refusals.Refused]
+    reviewed: Mapping[str, Rule | refusals.Refused]
+    refused: Mapping[str, refusals.Refused]  # further names
 
 
 # Besides the tables of EPs.
@@ -127,17 +127,14 @@ def _tables(scope: str | None) -> list[_Table]:
 def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
     """Return the table of each EP, with the refused options that all EPs share."""
     tables = []
-    for name, kinds in providers.PROVIDERS.items():
-        of_ep = refusals.PROVIDERS.get(name, {})
-        for kind, permitted in kinds.items():
-            refused = dict(of_every)
-            refused |= of_ep.get(kind, {})
+    for name, kinds in refusals.provider_tables().items():
+        for kind, reviewed in kinds.items():
             table = _Table(
                 name,
                 f"{name} ({kind})",
                 name,
-                permitted,
-                refused,
+                reviewed,
+                of_every,
             )
             tables.append(table)
     return tables
