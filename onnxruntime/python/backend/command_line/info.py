@@ -159,9 +159,8 @@ def in_child(
         return json.loads(ran.stdout), ""
 
     reason = _ended(ran.returncode)
-    for line in ran.stderr.decode(errors="backslashreplace").splitlines():
-        if line.startswith("error: "):
-            reason = line.removeprefix("error: ")
+    with contextlib.suppress(ValueError):  # a crash leaves no JSON
+        reason = json.loads(ran.stdout)["error"]["message"]
     return {}, reason
 
 

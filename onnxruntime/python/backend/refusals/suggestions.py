@@ -148,7 +148,7 @@ def provider_options(names: Any, options: Any = None) -> str:
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
         name = provider_named(name) or name
-        forms[show(name)] = _mapping(_known_options(name, own_options))
+        forms[show(name)] = _mapping(own_options, name)
 
     parts = [f"{name}: {form}" for name, form in forms.items()]
     return _form(parts)
@@ -158,19 +158,16 @@ def _is_name_with_options(names: object) -> bool:
     return type(names) is tuple and tuple(map(type, names)) == (str, dict)
 
 
-def _known_options(provider: str, options: object) -> object:
-    """Return the options that an EP knows. Return all options of an EP without a table, and a value of another form."""
-    if provider not in PROVIDERS or type(options) is not dict or len(options) > _MOST:
-        return options
-    return {key: value for key, value in options.items() if _has_option(provider, key)}
-
-
-def _mapping(options: object) -> str:
+def _mapping(options: object, provider: str = "") -> str:
+    """Return options as text, without those that a provider with a table does not have."""
     if options is None:
         return "{}"
     if type(options) is not dict or len(options) > _MOST:
         return "{...}"
-    parts = [f"{show(key)}: {show(value)}" for key, value in options.items()]
+    parts = []
+    for key, value in options.items():
+        if provider not in PROVIDERS or _has_option(provider, key):
+            parts.append(f"{show(key)}: {show(value)}")
     return f"{{{', '.join(parts)}}}"
 
 

@@ -149,14 +149,10 @@ class ChildTest(CommandTest):
             ("os.abort()", 60, "the process was terminated by signal SIGABRT"),
             ("os._exit(7)", 60, "the process ended with status 7"),
             ("time.sleep(99)", 0.1, "the process did not end within 0.1 s"),
-            (
-                "os.write(2, b'warning: a\\nerror: \\xff\\nb\\n'); os._exit(1)",
-                60,
-                "\\xff",
-            ),  # not UTF-8
-            ("sys.exit(f'error: {sys.argv[1:]}')", 60, str(words)),
+            ("os.write(1, b'\\xff'); os._exit(1)", 60, "the process ended with status 1"),
+            ("print(json.dumps({'error': {'message': str(sys.argv[1:])}})); sys.exit(1)", 60, str(words)),
         ):
-            path = self.put("interpreter", f"#!{sys.executable}\nimport os, sys, time\n{code}\n")
+            path = self.put("interpreter", f"#!{sys.executable}\nimport json, os, sys, time\n{code}\n")
             path.chmod(0o700)
             executable = mock.patch.object(info.sys, "executable", str(path))
             with (
