@@ -127,7 +127,7 @@ class OnnxRuntimeBackend(Backend):
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
         values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        keywords = _specified(zip(KEYWORDS, values, strict=True))
+        keywords = {name: value for name, value in zip(KEYWORDS, values, strict=True) if value is not None}
         handed_over = _handed_over.pop(id(model), None)
         if handed_over is not None:
             return _prepare_created(*handed_over, keywords, kwargs)
@@ -186,14 +186,10 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _specified(arguments: Iterable[tuple[str, object]]) -> dict:
-    """Return the keyword arguments that are not ``None``: a subclass may not accept the others."""
-    return {name: value for name, value in arguments if value is not None}
-
-
 def _taken(arguments: dict, names: Iterable[str]) -> dict:
-    """Take these keyword arguments, and return those that are specified."""
-    return _specified([(name, arguments.pop(name, None)) for name in names])
+    """Take these keyword arguments, and return those that are not ``None``: a subclass may not accept the others."""
+    taken = {name: arguments.pop(name, None) for name in names}
+    return {name: value for name, value in taken.items() if value is not None}
 
 
 def _prepare_proto(

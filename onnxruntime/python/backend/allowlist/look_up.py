@@ -124,7 +124,7 @@ class Allowlist:
         """
         settings = {}
         for name, value in values.items():
-            place = container._replace(key=name)
+            place = Place(container.keyword, container.provider, name)
             settings[name] = self.setting_of(table, place, value, kind)
         return settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from onnxruntime.backend.allowlist import (
     conditions,
@@ -63,13 +63,15 @@ class Permit(NamedTuple):
 
     def configuration(self) -> dict[str, dict]:
         """Return the settings as plain data, with which ``prepare`` creates the same permit."""
-        tables: dict[str, dict[str, Any]] = {
-            "session_config": texts_of(self.session_config),
-            "run_config": texts_of(self.run_config),
-            "session_options": _plain(self.attributes),
-            "free_dimension_overrides": dict(self.sizes),
-        }
-        configuration = {keyword: entries for keyword, entries in tables.items() if entries}
+        configuration: dict[str, dict] = {}
+        for keyword, settings, plain_form in (
+            ("session_config", self.session_config, texts_of),
+            ("run_config", self.run_config, texts_of),
+            ("session_options", self.attributes, _plain),
+            ("free_dimension_overrides", self.sizes, dict),
+        ):
+            if settings:
+                configuration[keyword] = plain_form(settings)
         if self.explicit:
             options = configuration["provider_options"] = {}
             for ep, settings in self.providers.items():
@@ -85,6 +87,8 @@ def permit_of(request: Request, process: Process) -> Permit:
     _refuse_keywords_of_environment(request.attributes)
     allowlist = request.allowlist(process)
     settings = request.settings
+    if not settings and not request.attributes:  # as in most calls
+        return Permit(request.device, explicit=False, providers=_available_providers(process), kinds=process.kinds)
     attributes = allowlist.attributes(
         SESSION_ATTRIBUTES,
         request.attributes,

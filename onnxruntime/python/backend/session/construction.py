@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
@@ -49,8 +49,8 @@ class Construction(NamedTuple):
     def configure(self) -> tuple[tuple[str, ...], Mapping[str, list]]:
         """Set everything except the EPs. Return the registered libraries, and the shapes of inputs if sizes are set."""
         permit, options = self.permit, self.options
-        for name, value in values_of(permit.attributes).items():
-            setattr(options, name, value)
+        for name, setting in permit.attributes.items():
+            setattr(options, name, setting.value)
         entries = {_RELEASED_OPSETS: "1" if self.released_opsets else "0"}
         if permit.explicit or reports.needs_of_operators(permit):
             entries[RECORD_ASSIGNMENT] = "1"

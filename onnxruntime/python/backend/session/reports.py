@@ -30,23 +30,16 @@ class Applied(NamedTuple):
     extensions: tuple[str, ...] = ()
 
     def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
-        """Replace the run config entries."""
-        configuration = dict(self.configuration)
-        configuration["run_config"] = entries
-        applied = self._replace(configuration=configuration)
-        return applied.and_without_effect("run_config", without_effect)
-
-    def and_without_effect(self, keyword: str, sentences: Texts) -> Applied:
-        """Add settings without effect, each with the warning about it."""
-        if not sentences:
-            return self
-        settings = dict(self.unconfirmed.get(keyword, NOTHING))
-        for name in sentences:
-            settings[name] = self.configuration[keyword][name]
+        """Replace the run config entries, of which some have no effect: each with the warning about it."""
         unconfirmed = dict(self.unconfirmed)
-        unconfirmed[keyword] = settings
-        warnings = self.warnings + tuple(sentences.values())
-        return self._replace(unconfirmed=unconfirmed, warnings=warnings)
+        if without_effect:
+            silent = {key: entries[key] for key in without_effect}
+            unconfirmed["run_config"] = {**unconfirmed.get("run_config", NOTHING), **silent}
+        return self._replace(
+            configuration={**self.configuration, "run_config": entries},
+            unconfirmed=unconfirmed,
+            warnings=(*self.warnings, *without_effect.values()),
+        )
 
 
 NOTHING_APPLIED = Applied()
@@ -63,6 +56,7 @@ def of(
     if cause:
         warnings.append(f"The session runs on the CPU, because {cause}")
     warnings.extend(_without_nodes(session, permit))
+    configuration = permit.configuration()
     reported, unconfirmed, attributes = {}, {}, {}
     if permit.explicit:
         options_by_ep = session.get_provider_options()
@@ -73,23 +67,24 @@ def of(
     if permit.attributes:
         options = session.get_session_options()
         attributes = {name: getattr(options, name) for name in permit.attributes}
-    applied = Applied(
-        permit.configuration(),
-        reported,
-        attributes,
-        unconfirmed,
-        tuple(warnings),
-        extensions,
-    )
     for keyword, sentences in (
         ("session_options", _changed(attributes, permit)),
         ("session_config", _without_operators(session, permit)),
         *permit.without_effect.items(),
     ):
-        applied = applied.and_without_effect(keyword, sentences)
-    for text in applied.warnings:
+        for name, sentence in sentences.items():
+            unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
+            warnings.append(sentence)
+    for text in warnings:
         warn(text)
-    return applied._replace(warnings=permit.warnings + applied.warnings)  # the former are given already
+    return Applied(
+        configuration,
+        reported,
+        attributes,
+        unconfirmed,
+        warnings=(*permit.warnings, *warnings),  # the former are given already
+        extensions=extensions,
+    )
 
 
 def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:

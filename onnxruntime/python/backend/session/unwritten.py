@@ -50,7 +50,7 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
         else:
             content = outline(model).SerializeToString()
         has_concat = _CONCAT in content
-        if any(name.encode() in content for name in _OPERATORS):
+        if [name for name in _OPERATORS if name.encode() in content]:
             operators = _operators(ModelProto.FromString(content))
     operators = _on_cpu(session, operators & _OPERATORS)
     if _OPERATOR in operators and Process.here().release < _MENDED:
