@@ -21,7 +21,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
-from onnxruntime.backend.session.model_outline import outline
+from onnxruntime.backend.session.model_outline import nodes_of, outline
 from onnxruntime.backend.session.nodes import recorded_nodes
 
 _OPERATOR = "ReverseSequence"
@@ -48,10 +48,10 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
         if isinstance(model, bytes) and len(model) <= _SMALL:
             content = model
         else:
-            content = outline(model).SerializeToString()
+            content = nodes_of(model)
         has_concat = _CONCAT in content
         if [name for name in _OPERATORS if name.encode() in content]:
-            operators = _operators(ModelProto.FromString(content))
+            operators = _operators(outline(model))
     operators = _on_cpu(session, operators & _OPERATORS)
     if _OPERATOR in operators and Process.here().release < _MENDED:
         _check_lengths(model)
