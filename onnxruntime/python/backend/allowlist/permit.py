@@ -64,14 +64,14 @@ class Permit(NamedTuple):
     def configuration(self) -> dict[str, dict]:
         """Return the settings as plain data, with which ``prepare`` creates the same permit."""
         configuration: dict[str, dict] = {}
-        for keyword, settings, plain_form in (
-            ("session_config", self.session_config, texts_of),
-            ("run_config", self.run_config, texts_of),
-            ("session_options", self.attributes, _plain),
-            ("free_dimension_overrides", self.sizes, dict),
-        ):
-            if settings:
-                configuration[keyword] = plain_form(settings)
+        if self.session_config:
+            configuration["session_config"] = texts_of(self.session_config)
+        if self.run_config:
+            configuration["run_config"] = texts_of(self.run_config)
+        if self.attributes:
+            configuration["session_options"] = _plain(self.attributes)
+        if self.sizes:
+            configuration["free_dimension_overrides"] = dict(self.sizes)
         if self.explicit:
             options = configuration["provider_options"] = {}
             for ep, settings in self.providers.items():

@@ -31,15 +31,15 @@ class Applied(NamedTuple):
 
     def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
         """Replace the run config entries, of which some have no effect: each with the warning about it."""
+        configuration = dict(self.configuration)
+        configuration["run_config"] = entries
         unconfirmed = dict(self.unconfirmed)
         if without_effect:
-            silent = {key: entries[key] for key in without_effect}
-            unconfirmed["run_config"] = {**unconfirmed.get("run_config", NOTHING), **silent}
-        return self._replace(
-            configuration={**self.configuration, "run_config": entries},
-            unconfirmed=unconfirmed,
-            warnings=(*self.warnings, *without_effect.values()),
-        )
+            silent = dict(unconfirmed.get("run_config", NOTHING))
+            silent.update({key: entries[key] for key in without_effect})
+            unconfirmed["run_config"] = silent
+        warnings = self.warnings + tuple(without_effect.values())
+        return self._replace(configuration=configuration, unconfirmed=unconfirmed, warnings=warnings)
 
 
 NOTHING_APPLIED = Applied()
@@ -51,13 +51,14 @@ def of(
     extensions: tuple[str, ...] = (),
 ) -> Applied:
     """Return the settings of a session that agrees with its permit. Warn about the settings without effect."""
-    warnings = [*permit.stops_spinning.values()]
+    warnings = list(permit.stops_spinning.values())
     cause = missing_providers.why_on_cpu(session, permit)
     if cause:
         warnings.append(f"The session runs on the CPU, because {cause}")
     warnings.extend(_without_nodes(session, permit))
     configuration = permit.configuration()
-    reported, unconfirmed, attributes = {}, {}, {}
+    reported, attributes = {}, {}
+    unconfirmed: dict[str, dict] = {}
     if permit.explicit:
         options_by_ep = session.get_provider_options()
         for name, settings in permit.providers.items():
@@ -82,12 +83,12 @@ def of(
         reported,
         attributes,
         unconfirmed,
-        warnings=(*permit.warnings, *warnings),  # the former are given already
+        warnings=permit.warnings + tuple(warnings),  # the former are given already
         extensions=extensions,
     )
 
 
-def _reported(settings: Settings, texts: Texts) -> tuple[Texts, Texts]:
+def _reported(settings: Settings, texts: Texts) -> tuple[Texts, dict[str, str]]:
     """Return the specified options of an EP as ORT reports them, and the sent options that ORT does not report."""
     reported, silent = {}, {}
     for option, setting in settings.items():
