@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,14 +31,15 @@ class Graph:
 
     def __init__(self, graph_id: str, session: InferenceSession) -> None:
         self._id = graph_id
-        # The inner session that captured the graph, which set_providers replaces.
-        self.inner = session._sess
         self.binding = session.io_binding()
         self.inner_binding = self.binding._iobinding
+        # Of the inner session that captures the graph, which set_providers replaces.
+        self._run = session._sess.run_with_iobinding
+        self._copy_outputs = self.inner_binding.copy_outputs_to_cpu
         self.inputs: list[tuple[str, OrtValue]] = []
-        self._last_options: tuple[RunSettings, RunOptions] | None = None
         # For each input, its index, the type, shape and strides of its array, and the function that copies the array.
         self._takes: list[tuple] = []
+        self._last_options: tuple[RunSettings, RunOptions] | None = None
 
     def options(self, call: RunSettings) -> RunOptions:
         """Return the options of a run of this graph. They are those of the last run if the settings are."""
@@ -49,14 +50,18 @@ class Graph:
         self._last_options = call, options
         return options
 
-    def accept(self, arrays: Iterable[np.ndarray]) -> None:
-        """Let :meth:`replay` take arrays like these, after the capture."""
-        self._run = self.inner.run_with_iobinding
-        self._copy_outputs = self.inner_binding.copy_outputs_to_cpu
-        for (_, buffer), array in zip(self.inputs, arrays, strict=True):
-            like = np.empty_like(array, order="C")
-            upload = buffer._ortvalue.update_inplace
-            self._takes.append((len(self._takes), like.dtype, like.shape, like.strides, upload))
+    def add_input(
+        self,
+        name: str,
+        array: np.ndarray,
+        buffer: OrtValue,
+    ) -> None:
+        """Bind the buffer of the next input, of which :meth:`replay` takes arrays like this one."""
+        self.inputs.append((name, buffer))
+        self.binding.bind_ortvalue_input(name, buffer)
+        like = np.empty_like(array, order="C")
+        upload = buffer._ortvalue.update_inplace
+        self._takes.append((len(self._takes), like.dtype, like.shape, like.strides, upload))
 
     def replay(self, inputs: Sequence[object], options: RunOptions) -> Outputs | None:
         """Return the outputs of a replay, or ``None`` if it does not take these inputs."""

@@ -23,7 +23,7 @@ that memory.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 from weakref import proxy
@@ -39,21 +39,14 @@ from onnxruntime.backend.capture.threads import Threads
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.direct_route import inner_of, no_fast_path
+from onnxruntime.backend.runs.direct_route import FastRun, inner_of, no_fast_path
 from onnxruntime.backend.runs.settings import RunSettings
 
 _Value: TypeAlias = np.ndarray | OrtValue
 _Feeds = Mapping[str, _Value]
 _Entries = Mapping[str, str]
-_FastRun = Callable[[Any, RunOptions], Outputs | None]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
-
-
-def _shape(value: _Value) -> tuple[int, ...]:
-    if isinstance(value, np.ndarray):
-        return value.shape
-    return tuple(value.shape())
 
 
 class Capture:
@@ -105,8 +98,8 @@ class Capture:
         # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
         # do not take this lock, which takes a tenth of their time.
         self._turn = threading.RLock()
-        self._first_thread: int | None = None
-        self._other_threads: set[int] = set()
+        self._capturing_threads: set[int] = set()
+        self._takes_turns = False
 
     def reserve_for_binding(self, entries: _Entries) -> None:
         """Reserve the graph id of the run config of a caller's own binding."""
@@ -134,7 +127,7 @@ class Capture:
 
         feeds = self._checked(feeds)
         graph_id = call.entries.get(GRAPH_ID)
-        shapes = map(_shape, feeds.values())
+        shapes = map(tensors.shape, feeds.values())
         key = (graph_id, *shapes)
         return self._threads.call(None, self._capture_or_replay, key, feeds, call)
 
@@ -154,25 +147,61 @@ class Capture:
         in_turn = partial(locks.call_holding, self._turn, None, self._replay)
         return self.lock.run_unnested(None, in_turn, graph, feeds, call)
 
-    def fast_run(self, prepared: RunSettings) -> _FastRun:
-        """Reserve the graph id of a prepared model, and return a function of the inputs and the run options of a run.
+    def fast_run(self, prepared: RunSettings) -> FastRun:
+        """Reserve the graph id of a prepared model, and return a function that replays its graphs for numpy arrays.
 
-        The function returns the outputs, or ``None`` for :meth:`run`.
+        The function does without the checks of ``InferenceSession``. It returns the outputs, or ``None`` for
+        :meth:`run`, such as if a program has replaced a method.
         """
         self._ids.reserve_for_runs(prepared.entries)
         # A subclass can override its methods.
         if self._session.__class__ is not InferenceSession or own_runs.is_replaced(self._session, "run_with_iobinding"):
             return no_fast_path
-        return FastPath(self, self._session, list(self._types), prepared).run
+        # Local names take less time.
+        names = list(self._types)
+        prepared_options = prepared.options
+        graph_id = prepared.entries.get(GRAPH_ID)
+        attributes = vars(self._session)
+        own_method = attributes.get("run_with_iobinding")
+        graphs_of_this = self._threads.graphs_of_this
+        under_lock = self.lock.run_unnested
+        replay = self.replay_arrays
+        of_thread = threading.local()
 
-    def graph_of(self, graph_id: str | None, inputs: Sequence[Any]) -> Graph | None:
-        """Return the graph that the calling thread, and not the worker, can replay for these inputs."""
-        graphs = self._threads.graphs_of_this()
-        if graphs is None:
-            return None
-        # Without the shape of each input, no key is equal.
-        shapes = [value.shape for value in inputs if type(value) is np.ndarray]
-        return graphs.get((graph_id, *shapes))
+        def fast_run(inputs: Any, options: RunOptions) -> Outputs | None:
+            if (
+                options is not prepared_options
+                or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
+                or attributes.get("run_with_iobinding") is not own_method
+            ):
+                return None
+            kind = type(inputs)
+            if kind is dict:
+                if len(inputs) != len(names):
+                    return None
+                inputs = [inputs.get(name) for name in names]
+            elif kind is not list and kind is not tuple:
+                inputs = (inputs,)
+
+            last = getattr(of_thread, "last", None)
+            if last is not None:
+                graph, settings = last
+                outputs = under_lock(None, replay, graph, settings, inputs)
+                if outputs is not None:
+                    return outputs
+            graphs = graphs_of_this()
+            if graphs is None:  # the worker replays
+                return None
+            # Without the shape of each input, no key is equal.
+            shapes = [value.shape for value in inputs if type(value) is np.ndarray]
+            graph = graphs.get((graph_id, *shapes))
+            if graph is None:
+                return None
+            settings = graph.options(prepared)
+            of_thread.last = graph, settings
+            return under_lock(None, replay, graph, settings, inputs)
+
+        return fast_run
 
     def replay_arrays(
         self,
@@ -183,7 +212,7 @@ class Capture:
         """Replay a graph, or return ``None`` if it cannot replay for these inputs. Call it under the lock."""
         if self.lock.other_devices:
             return None
-        if self._other_threads:
+        if self._takes_turns:
             return locks.call_holding(self._turn, None, graph.replay, inputs, options)
         return graph.replay(inputs, options)
 
@@ -230,11 +259,8 @@ class Capture:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
-        thread = threading.get_ident()
-        if self._first_thread in (None, thread):
-            self._first_thread = thread
-        else:
-            self._other_threads.add(thread)
+        self._capturing_threads.add(threading.get_ident())
+        self._takes_turns = len(self._capturing_threads) > 1
         self._ids.check(key)
         if hasattr(self._bindings, str(key[0])):
             raise RuntimeError(f"rep.run: {GRAPH_ID}={key[0]} is used by an IO binding of your own. Choose another id")
@@ -264,7 +290,6 @@ class Capture:
             )
             raise RuntimeError(self._ids.refused[key])
 
-        graph.accept(other.values())
         graphs[key] = graph
         self._ids.refused.pop(key, None)
         return outputs
@@ -279,9 +304,7 @@ class Capture:
         graph = Graph(graph_id, self._session)
         self._begun.append(graph)
         for name, array in inputs.items():
-            buffer = self._buffer(name, array)
-            graph.inputs.append((name, buffer))
-            graph.binding.bind_ortvalue_input(name, buffer)
+            graph.add_input(name, array, self._buffer(name, array))
         for name, array in zip(self._output_names, outputs, strict=True):
             buffer = self._buffer(name, array)
             graph.binding.bind_ortvalue_output(name, buffer)
@@ -310,55 +333,3 @@ class Capture:
         if name in self._on_cpu:
             return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cpu")
         return OrtValue.ortvalue_from_shape_and_type(shape, kind, "cuda", self._device_id)
-
-
-class FastPath:
-    """Replays the graphs of a prepared model for numpy arrays, without the checks of ``InferenceSession``."""
-
-    def __init__(
-        self,
-        capture: Capture,
-        session: InferenceSession,
-        names: list[str],
-        prepared: RunSettings,
-    ) -> None:
-        """Initialize it with the names of the inputs, and the settings of the prepared model."""
-        self._capture = capture
-        self._replay = capture.replay_arrays
-        self._under_lock = capture.lock.run_unnested
-        self._names = names
-        self._prepared = prepared
-        self._options = prepared.options
-        self._graph_id = prepared.entries.get(GRAPH_ID)
-        self._attributes = vars(session)
-        self._method = self._attributes.get("run_with_iobinding")
-        self._of_thread = threading.local()
-
-    def run(self, inputs: Any, options: RunOptions) -> Outputs | None:
-        """Return the outputs. Return ``None`` for :meth:`Capture.run`, such as if a program has replaced a method."""
-        if (
-            options is not self._options
-            or InferenceSession.run_with_iobinding is not _RUN_WITH_IOBINDING
-            or self._attributes.get("run_with_iobinding") is not self._method
-        ):
-            return None
-        kind = type(inputs)
-        if kind is dict:
-            if len(inputs) != len(self._names):
-                return None
-            inputs = [inputs.get(name) for name in self._names]
-        elif kind is not list and kind is not tuple:
-            inputs = (inputs,)
-
-        last = getattr(self._of_thread, "last", None)
-        if last is not None:
-            graph, settings = last
-            outputs = self._under_lock(None, self._replay, graph, settings, inputs)
-            if outputs is not None:
-                return outputs
-        graph = self._capture.graph_of(self._graph_id, inputs)
-        if graph is None:
-            return None
-        settings = graph.options(self._prepared)
-        self._of_thread.last = graph, settings
-        return self._under_lock(None, self._replay, graph, settings, inputs)

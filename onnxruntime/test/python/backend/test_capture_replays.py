@@ -100,12 +100,9 @@ class BesideOthersTest(OnCuda):
             self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x], logid="long"))
         inside.clear()
         go_on.clear()
-        graph = state._begun[0]
-        graph.inner = mock.Mock(run_with_iobinding=wait)
-        with mock.patch.object(rep.session, "_sess", graph.inner):
-            graph._run = wait
-            replay = partial(locks.CUDA.run_unnested, None, state.replay_arrays, graph, None, [x])
-            self.check_nobody_is_alone(inside, go_on, replay)
+        with mock.patch.object(state._begun[0], "_run", wait):
+            self.check_nobody_is_alone(inside, go_on, partial(rep.run, [x]))
+        self.assertTrue(inside.is_set())
 
     def test_replays_do_not_wait_for_other_sessions(self):
         first, second = self.prepare(chain()), self.prepare(chain())

@@ -49,8 +49,11 @@ class Session:
     def get_provider_options(self) -> dict:
         return {}
 
-    def io_binding(self) -> SimpleNamespace:
-        return SimpleNamespace(_iobinding=np.empty(0))
+
+def graph_on_the_cpu() -> graphs.Graph:
+    """Return a graph of another session, which has an inner session and a binding of ORT."""
+    session = InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+    return graphs.Graph("0", session)
 
 
 @needs_global_lock
@@ -113,7 +116,7 @@ class ReleaseTest(unittest.TestCase):
             session = self.session_of(lock)
             kept = session._sess
             if is_graph:
-                kept = graphs.Graph("0", session)
+                kept = graph_on_the_cpu()
                 lock.own(session).graphs.append(kept)
             other = self.session_of(lock)
             del session, other
@@ -138,12 +141,12 @@ class ReleaseTest(unittest.TestCase):
         for cycle in (False, True):
             lock, ended = SessionLock(side_by_side=True), []
             session = self.session_of(lock)
-            graph = graphs.Graph("0", session)
+            graph = graph_on_the_cpu()
 
             def end(lock=lock, ended=ended) -> None:
                 ended.append(([*self.released], lock._alone._is_owned()))
 
-            weakref.finalize(graph.inner_binding, end)
+            weakref.finalize(graph, end)
             lock.own(session).graphs.append(graph)
             if cycle:
                 session.me = session
