@@ -40,8 +40,7 @@ from onnxruntime.backend.session import capturing
 from onnxruntime.backend.session.construction import Construction, Created, config_entry
 from onnxruntime.backend.session.part import CreateSession
 
-# ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
-DISABLED_OPTIMIZERS = ("NchwcTransformer",)
+_DISABLED = "optimization.disable_specified_optimizers"
 # A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
 
@@ -53,11 +52,8 @@ def open_session(create_session: CreateSession, construction: Construction) -> t
     if not eps:
         return create_session(construction), False
     ep = eps[0]
-    options = construction.options
-    entry = config_entry(options, "optimization.disable_specified_optimizers")  # the argument replaces the entry
-    disabled = (*filter(None, entry.split(";")), *DISABLED_OPTIMIZERS)
-    with written(options) as path:
-        created = create_session(construction._replace(disabled_optimizers=disabled))
+    with written(construction.options) as path:
+        created = create_session(construction)
         reason = check(created.session, ep, path)
     if reason:
         reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)
@@ -79,6 +75,11 @@ def written(options: SessionOptions) -> Iterator[Path]:
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", weights.name)
         # A flag such as Dropout's training_mode is smaller, and stays in the graph.
         options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "16")
+        try:
+            options.get_session_config_entry(_DISABLED)  # of a caller: the session must report it unchanged
+        except RuntimeError:  # no such entry
+            # ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
+            options.add_session_config_entry(_DISABLED, "NchwcTransformer")
         options.optimized_model_filepath = str(path)
         try:
             yield path

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from onnxruntime import InferenceSession
 from onnxruntime.backend import locks
 from onnxruntime.backend.allowlist.permit import Permit
@@ -26,32 +24,27 @@ class CapturePart(SessionPart):
     name = "capture"
 
     def create(self, create_session: CreateSession, construction: Construction) -> Created:
+        def open_again(permit: Permit) -> InferenceSession:
+            return _create(create_session, construction.again(permit)).session
+
         try:
-            return self._create(create_session, construction)
+            return _create(create_session, construction)
         except NotPermittedError:
             raise
         except Exception as error:
-            open_again = partial(self._create_again, create_session, construction)
             advice.explain(error, construction.permit, open_again)
             raise
 
-    def _create(self, create_session: CreateSession, construction: Construction) -> Created:
-        created, checked = eligibility.open_session(create_session, construction)
-        capture = capture_of(created.session, checked)
-        if capture is not None and capture.problem:
-            raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
-        return created
-
-    def _create_again(
-        self,
-        create_session: CreateSession,
-        construction: Construction,
-        permit: Permit,
-    ) -> InferenceSession:
-        return self._create(create_session, construction.again(permit)).session
-
     def route(self, session: InferenceSession) -> Capture | None:
         return capture_of(session)
+
+
+def _create(create_session: CreateSession, construction: Construction) -> Created:
+    created, checked = eligibility.open_session(create_session, construction)
+    capture = capture_of(created.session, checked)
+    if capture is not None and capture.problem:
+        raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
+    return created
 
 
 def capture_of(session: InferenceSession, checked: bool = False) -> Capture | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import call
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
@@ -43,7 +43,6 @@ class Construction(NamedTuple):
     libraries: Iterable[str] = ()  # of custom operators
     released_opsets: bool = True  # whether ORT rejects a model that imports an opset that is not released
     providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
-    disabled_optimizers: tuple[str, ...] = ()  # the argument of the constructor. It replaces a session config entry
     call: Callable[[Callable[[], InferenceSession]], InferenceSession] = call  # calls the constructor
 
     def configure(self) -> tuple[tuple[str, ...], Mapping[str, list]]:
@@ -89,10 +88,14 @@ class Construction(NamedTuple):
         return Created(session, self.permit)
 
     def _construct(self, providers: list | None, enable_fallback: int) -> InferenceSession:
-        arguments: dict[str, Any] = {"providers": providers, "enable_fallback": enable_fallback}
-        if self.disabled_optimizers:
-            arguments["disabled_optimizers"] = list(self.disabled_optimizers)
-        return self.call(partial(_construct, self.model, self.options, **arguments))
+        constructor = partial(
+            _construct,
+            self.model,
+            self.options,
+            providers=providers,
+            enable_fallback=enable_fallback,
+        )
+        return self.call(constructor)
 
     def _with_available(self) -> InferenceSession:
         """Create a session with all available EPs, or with fewer if ORT cannot use them."""

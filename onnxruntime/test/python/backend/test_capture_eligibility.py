@@ -27,7 +27,6 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.eligibility import DISABLED_OPTIMIZERS
 from onnxruntime.backend.capture.operators import (
     RELEASES,
 )
@@ -42,9 +41,8 @@ class WrittenTest(unittest.TestCase):
     def open(self, made: ModelProto | str, options: SessionOptions | None = None):
         options = options or SessionOptions()
         source = made if isinstance(made, str) else made.SerializeToString()
-        arguments = {"providers": [CPU], "disabled_optimizers": DISABLED_OPTIMIZERS}
         with eligibility.written(options) as path:
-            session = InferenceSession(source, options, **arguments)
+            session = InferenceSession(source, options, providers=[CPU])
             self.assertEqual(path.parent.stat().st_mode & 0o777, 0o700 if os.name == "posix" else 0o777)
             if os.name == "posix":
                 self.assertEqual([file for file in path.parent.iterdir() if file.is_file()], [path])
@@ -126,8 +124,7 @@ class CheckTest(unittest.TestCase):
         memories = ["Cpu" if value.name in on_cpu else "WebGPU_Buf" for value in made.graph.input]
         session.get_input_memory_infos.return_value = [SimpleNamespace(name=name) for name in memories]
         with eligibility.written(options) as path:
-            source = made.SerializeToString()
-            InferenceSession(source, options, providers=[CPU], disabled_optimizers=DISABLED_OPTIMIZERS)
+            InferenceSession(made.SerializeToString(), options, providers=[CPU])
             self.assertRegex(eligibility.check(session, ep, path), problem or "^$")
 
     def test_releases(self):
@@ -280,17 +277,20 @@ class OpenTest(unittest.TestCase):
         # ORT warns of every graph that it writes after an optimizer for one kind of processor.
         program = (
             "import sys\nfrom unittest import mock\nfrom onnx import load_from_string\n"
+            "from onnxruntime import SessionOptions\n"
             "from onnxruntime.backend.capture import eligibility\n"
             "from test_capture_eligibility import opened_on_cpu\n"
             "eligibility.check = lambda *_: ''\n"
             "grants = {'CUDAExecutionProvider': {'enable_cuda_graph': mock.Mock(value=True)}}\n"
-            "eligibility.DISABLED_OPTIMIZERS = tuple(sys.argv[1:])\n"
-            "opened_on_cpu(load_from_string(sys.stdin.buffer.read()), grants)\n"
+            "options = SessionOptions()\n"
+            "for text in sys.argv[1:]:\n    options.add_session_config_entry(eligibility._DISABLED, text)\n"
+            "opened_on_cpu(load_from_string(sys.stdin.buffer.read()), grants, options)\n"
         )
-        for disabled in (DISABLED_OPTIMIZERS, ()):
-            done = run_code(program, *disabled, input=two_nodes().SerializeToString())
+        # An entry of a caller stays.
+        for entry in ([], [""], ["ConstantFolding"]):
+            done = run_code(program, *entry, input=two_nodes().SerializeToString())
             done.check_returncode()
-            self.assertEqual("Serializing optimized model" in done.stderr, not disabled, done.stderr)
+            self.assertEqual("Serializing optimized model" in done.stderr, entry != [], done.stderr)
 
     def test_what_was_found_is_raised(self):
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}

@@ -92,7 +92,6 @@ def open_session(
             made.SerializeToString(),
             options,
             enable_fallback=0,
-            disabled_optimizers=eligibility.DISABLED_OPTIMIZERS,
         )
         return session, load_model(path, load_external_data=False)
 

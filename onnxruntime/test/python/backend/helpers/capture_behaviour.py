@@ -130,6 +130,12 @@ class CaptureBehaviour(CaptureInputs):
                     rep.run([a, b])
         self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}), expected(a, b))
 
+    def test_disabled_optimizers(self):
+        key = "optimization.disable_specified_optimizers"
+        for text in ("", "ConstantFolding"):
+            rep = self.prepare(chain(), session_config={key: text})
+            self.assertEqual(rep.session_config, {key: text})
+
     def test_limits(self):
         rep, expected = self.prepare(chain()), Expected(chain())
         cancellation = onnxruntime.backend.Cancellation()
