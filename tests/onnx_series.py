@@ -30,18 +30,13 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import _paths  # noqa: F401
 import numpy as np
 import onnx
 import onnx.backend.test
+from helpers.models import two_nodes
 from onnx import TensorProto, numpy_helper
 from onnx.backend.base import Backend, BackendRep
-
-sys.path.insert(
-    0,
-    str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
-)
-
-from helpers.models import two_nodes
 
 import onnxruntime
 from onnxruntime import InferenceSession, OrtValue

@@ -25,9 +25,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from _paths import ROOT
 from onnx import parser
 
-ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "scoreboard"
 SOFTWARE_GPU = ROOT / "onnxruntime" / "test" / "python" / "with_software_gpu.sh"
 # The default precision of the plugin EP is bfloat16 if the CPU supports it, which is not precise enough for the tests.

@@ -2,22 +2,25 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""A small stock distribution to build on, for the tests of the wheel."""
+"""A small stock distribution to build on, and child processes, for the tests of the wheel."""
 
 from __future__ import annotations
 
 import csv
 import importlib.metadata
-import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 import zipfile
 from pathlib import Path
 from unittest import mock
 
-from setup_module import ROOT, setup
+from _paths import ROOT
+
+import setup
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -50,6 +53,19 @@ STOCK = {
     f"{INFO}/WHEEL": WHEEL.encode(),
     f"{INFO}/entry_points.txt": b"[console_scripts]\nonnxruntime_test = onnxruntime.tools.onnxruntime_test:main\n",
 }
+
+
+def python(*arguments: str, **kwargs) -> str:
+    """Return the output of this environment's Python, errors included."""
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **kwargs,
+    ).stdout
 
 
 class SmallBase(unittest.TestCase):

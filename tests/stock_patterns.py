@@ -20,12 +20,9 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-sys.path.insert(
-    0,
-    str(pathlib.Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
-)
+import _paths  # noqa: F401
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnx
 import onnx.backend.base
 import onnx.backend.test

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -14,11 +13,9 @@ import unittest
 from pathlib import Path
 
 import magika
+from _paths import ROOT
 
-ROOT = Path(__file__).parents[1]
-_spec = importlib.util.spec_from_file_location("magika_demo", ROOT / "examples" / "magika_demo.py")
-demo = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(demo)
+from examples import magika_demo as demo
 
 # Corner cases: too little content, only white space, content shorter than the features, content of about the size of
 # the blocks that are read, no text.

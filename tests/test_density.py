@@ -18,10 +18,10 @@ import subprocess
 import textwrap
 import tokenize
 import unittest
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+from _paths import ROOT
+
 PRODUCT = ROOT / "onnxruntime" / "python" / "backend"
 # Modules of tables, in which a line is an entry.
 TABLES = {

@@ -35,12 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(
-    0,
-    str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
-)
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+import _paths  # noqa: F401
 import numpy as np
 from helpers.children import run_code
 from helpers.models import two_nodes

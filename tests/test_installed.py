@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import importlib.metadata
-import importlib.util
 import io
 import os
 import re
@@ -16,10 +15,12 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from _paths import ROOT
 from onnx import helper, parser
-from setup_module import ROOT, python, setup
+from small_base import python
 
 import onnxruntime
+import setup
 
 
 class TestInstalled(unittest.TestCase):

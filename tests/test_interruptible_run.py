@@ -13,13 +13,10 @@ import time
 import unittest
 
 import numpy as np
+from _paths import ROOT
 from onnx import parser
-from setup_module import ROOT
 
 import onnxruntime.backend
-
-sys.path.insert(0, str(ROOT))
-
 from examples import interruptible_run
 
 ABSOLUTE = '<ir_version: 8, opset_import: ["": 17]> g (float[2] X) => (float[2] Y) { Y = Abs (X) }'

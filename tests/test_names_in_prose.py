@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from _paths import ROOT
+
 # Files of ORT, of onnx and of examples for users.
 ELSEWHERE = {
     *(

@@ -16,8 +16,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
-
+import _paths  # noqa: F401
 import backend_new_release as tool
 
 REPORT = """<testsuites><testsuite>

@@ -7,12 +7,9 @@
 from __future__ import annotations
 
 import re
-import sys
 import unittest
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
-
+import _paths  # noqa: F401
 import backend_option_document as document
 from backend_option_evidence import (
     OF_CLASS,

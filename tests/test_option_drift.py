@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import re
 import struct
-import sys
 import tempfile
 import unittest
 from importlib import metadata
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
-
+import _paths  # noqa: F401
 import backend_option_drift as drift
 from backend_option_images import Image, Section
 from backend_option_names import Use, is_glued, uses

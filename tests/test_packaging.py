@@ -11,8 +11,9 @@ import io
 import unittest
 import zipfile
 
-from setup_module import setup
 from small_base import INFO, METADATA, OURS, STOCK, WHEEL, SmallBase
+
+import setup
 
 # Recorded paths that fail the build, by the problem.
 REJECTED_PATHS = {

@@ -15,8 +15,9 @@ import unittest
 from functools import partial
 from unittest import mock
 
-from setup_module import python, setup
-from small_base import SmallBase
+from small_base import SmallBase, python
+
+import setup
 
 BIN = "bin"
 if os.name == "nt":

@@ -11,14 +11,12 @@ import io
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "python"))
-
+import _paths  # noqa: F401
 import backend_first_step as first_step
 import backend_patch as patch
 from test_density import Density, density_of

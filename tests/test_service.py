@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -26,21 +25,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
+import _paths  # noqa: F401
 import numpy as np
-
-sys.path.insert(
-    0,
-    str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
-)
-
 from helpers.models import parsed, two_nodes
 
+from examples import service
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
-
-ROOT = Path(__file__).resolve().parents[1]
-_spec = importlib.util.spec_from_file_location("backend_example_service", ROOT / "examples" / "service.py")
-service = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(service)
 
 GOOD = [[1, 2, 3], [4, 5, 6]]
 

@@ -19,11 +19,11 @@ import re
 import subprocess
 import sys
 import unittest
-from pathlib import Path
+
+from _paths import ROOT
 
 import onnxruntime
 
-ROOT = Path(__file__).resolve().parents[1]
 RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
 HEADING = "From the stock backend"

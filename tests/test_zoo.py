@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import sys
 import tarfile
 import tempfile
 import unittest
@@ -17,9 +16,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
 import zoo
 from helpers.models import two_nodes
 

@@ -31,13 +31,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import _paths  # noqa: F401
 import numpy as np
-
-sys.path.insert(
-    0,
-    str(Path(__file__).resolve().parents[1] / "onnxruntime" / "test" / "python" / "backend"),
-)
-
 from helpers.execution_providers import OPENVINO, WEBGPU, register_openvino_plugin
 
 import onnxruntime
