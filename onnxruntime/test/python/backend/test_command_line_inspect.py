@@ -16,6 +16,7 @@ import numpy as np
 import onnx.parser
 from helpers.command_line import CPU, CommandTest, Ran, execute_here
 from helpers.models import parsed, two_nodes
+from helpers.observable_models import RELU, in_ort_format
 from helpers.processes import AZURE
 
 import onnxruntime
@@ -290,16 +291,13 @@ class InspectTest(CommandTest):
             self.assertIn(expected, self.mistake("inspect", path))
 
     def test_an_ort_file(self):
-        options = onnxruntime.SessionOptions()
-        options.optimized_model_filepath = str(self.folder / "model.ort")
-        options.add_session_config_entry("session.save_model_format", "ORT")
-        onnxruntime.InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
-        found = self.json("inspect", self.folder / "model.ort")
+        path = self.put("model.ort", in_ort_format(RELU))
+        found = self.json("inspect", path)
         self.assertEqual((found["ir_version"], found["opsets"], found["parameters"]), (None, None, None))
-        page = self.show("inspect", self.folder / "model.ort")
+        page = self.show("inspect", path)
         self.assertRegex(page, r"\nsize      [\d,]+ bytes\ninputs ")
         self.assertIsNone(found["providers"][0]["nodes"])
-        self.assertIsNone(self.run_one(self.folder / "model.ort")["nodes"])
+        self.assertIsNone(self.run_one(path)["nodes"])
 
 
 class ChildTest(CommandTest):

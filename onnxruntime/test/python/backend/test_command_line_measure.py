@@ -21,27 +21,15 @@ class MeasureTest(unittest.TestCase):
         for ours, theirs, within, absolute, relative, note in (
             ([1.0, nan, inf], [1.5, nan, inf], False, 0.5, 1 / 3, False),
             ([1.0, nan, inf], [1.0, nan, inf], True, 0.0, 0.0, False),
-            (
-                [1.0, 0.0],
-                [1.0000001, 0.0],
-                True,
-                1.0000001 - 1.0,
-                (1.0000001 - 1.0) / 1.0000001,
-                False,
-            ),
             ([0.001], [0.0], False, 0.001, 0.0, False),
             ([1e-6], [0.0], True, 1e-6, 0.0, False),
             ([nan], [1.0], False, None, None, True),
-            ([1.0], [inf], False, None, None, True),
             ([inf], [-inf], False, None, None, True),
             ([1], [1, 2], False, None, None, True),
             ([], [], True, 0.0, 0.0, False),
-            ([True], [False], False, None, None, True),
             ([1 + 1j], [1.0 + 0j], False, 1.0, 1.0, False),
             (np.array(["a"], object), np.array(["a"], object), True, 0.0, 0.0, False),
-            (np.array(["a"], object), np.array(["b"], object), False, None, None, True),
             (np.array([255], np.uint8), np.array([0], np.uint8), False, 255.0, 0.0, False),
-            (np.array([0], np.uint8), np.array([255], np.uint8), False, 255.0, 1.0, False),
         ):
             with self.subTest(ours=ours, theirs=theirs):
                 found = measure.difference(np.asarray(ours), np.asarray(theirs), 1e-3, 1e-5)
@@ -49,18 +37,15 @@ class MeasureTest(unittest.TestCase):
                 expected = {"within": within, "absolute": absolute, "relative": relative}
                 self.assertEqual({name: found[name] for name in expected}, expected)
         for ours, theirs, within in (
-            ([], [], True),
             (
                 {"a": np.ones(2), "b": np.zeros(2)},
                 {"a": np.zeros(2), "b": np.zeros(2)},
                 False,
             ),
             ([np.ones(2)], [], False),
-            ([np.ones(2), np.zeros(2)], [np.ones(2), np.ones(2)], False),
             (np.array([1e308]), np.array([-1e308]), False),
             (np.array([1.0]), np.array([5e-324]), False),
             ([{"a": 1.0}], [{"a": 1.0}], True),
-            ([{"a": 1.0}], [{"a": 2.0}], False),
             ([{"a": 1.0}], [{"b": 1.0}], False),
         ):
             with self.subTest(ours=ours, theirs=theirs):
@@ -95,7 +80,6 @@ class MeasureTest(unittest.TestCase):
                 0.2,
             ),
             (np.ones(2), np.ones(3), none, None),
-            ([1.0], [], none, None),
         ):
             with self.subTest(value=value, expected=expected):
                 found = measure.difference(value, expected, 1e-3, 1e-5)

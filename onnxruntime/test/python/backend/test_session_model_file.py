@@ -21,6 +21,7 @@ from unittest import mock
 import numpy as np
 import onnx
 from helpers.models import two_nodes
+from helpers.observable_models import in_ort_format
 from onnx import numpy_helper
 
 import onnxruntime
@@ -82,17 +83,6 @@ CONTENTS = (
 )
 
 
-def of_ort() -> bytes:
-    """Return a model in ORT's own format."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.ort")
-        options = onnxruntime.SessionOptions()
-        options.optimized_model_filepath = path
-        options.add_session_config_entry("session.save_model_format", "ORT")
-        onnxruntime.InferenceSession(MODEL, options, providers=["CPUExecutionProvider"])
-        return Path(path).read_bytes()
-
-
 class ModelFileTest(unittest.TestCase):
     def setUp(self):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
@@ -152,7 +142,7 @@ class ModelFileTest(unittest.TestCase):
             self.assertRegex(model_file.problem(str(self.put(MODEL)), True), "cannot be read: not yours$")
 
     def test_extensions(self):
-        content = of_ort()
+        content = in_ort_format(MODEL)
         self.check(self.put(MODEL, "model.ort"), r"ends with \.ort", Fail)
         self.check(self.put(content, "model.onnx"), r"ends with \.ort", InvalidProtobuf)
         self.assertEqual(model_file.problem(str(self.put(content, "model.ort")), False), "")
