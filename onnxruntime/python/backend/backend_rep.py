@@ -121,7 +121,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Why no runs on OpenVINO are parallel. Empty if runs of several threads can be parallel, and on other EPs."""
         session = self.session
         reasons = [part.why_serial(session) for part in selection.for_session(session)]
-        return ". ".join(filter(None, reasons))
+        return "".join(reasons)  # of one part at most
 
     def configuration(self) -> dict[str, dict]:
         """

@@ -71,9 +71,7 @@ def apply(
 
 def _read(source: str | bytes) -> ModelProto:
     try:
-        if isinstance(source, str):
-            return onnx.load(source, load_external_data=False)
-        return onnx.load_from_string(source)
+        return model_file.read(source)
     except Exception as error:
         problem = model_file.problem(source, unreadable=True) or f"{_KEYWORD} requires a model that onnx can read"
         raise RuntimeError(f"{problem}. onnx error: {error}") from None
@@ -226,22 +224,22 @@ class _Values:
     def _elements(self, node: NodeProto) -> int | None:
         """Return the number of elements of a node's outputs, or ``None`` if a dimension is unknown."""
         elements = 0
-        for name in filter(None, node.output):
-            dimensions = self._dimensions(name)
-            if dimensions is None:
-                return None
-            elements += math.prod(dimensions)
-        return elements
+        with suppress(LookupError):
+            for name in filter(None, node.output):
+                elements += math.prod(self._dimensions(name))
+            return elements
+        return None
 
-    def _dimensions(self, name: str) -> list[int] | None:
-        value_type = self._types.get(name)
-        if value_type is None or not value_type.tensor_type.HasField("shape"):
-            return None
+    def _dimensions(self, name: str) -> list[int]:
+        """Return the shape of a value, or raise a ``LookupError`` if a dimension is unknown."""
+        tensor = self._types[name].tensor_type
         sizes = []
-        for dimension in value_type.tensor_type.shape.dim:
+        for dimension in tensor.shape.dim:
             if not dimension.HasField("dim_value"):
-                return None
+                raise LookupError(name)
             sizes.append(dimension.dim_value)
+        if not tensor.HasField("shape"):
+            raise LookupError(name)
         return sizes
 
     def _compute(self, node: NodeProto) -> None:
@@ -253,8 +251,6 @@ class _Values:
         for name in filter(None, node.input):
             if node.op_type in _OF_SHAPES:
                 dimensions = self._dimensions(name)
-                if dimensions is None:
-                    return
                 zero = np.int8(0)
                 feeds[name] = np.broadcast_to(zero, dimensions)  # without memory of this size
             else:

@@ -17,7 +17,7 @@ from onnx import ModelProto
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.errors import API_ERRORS
-from onnxruntime.backend.session import model_outline, state
+from onnxruntime.backend.session import model_file, model_outline, state
 from onnxruntime.backend.session.construction import Created
 
 
@@ -93,7 +93,7 @@ def _files_of(model: str | bytes) -> dict[str, tuple | None]:
         stamps[model] = None
         folder = os.path.dirname(model)
     # ORT reports a file that Python cannot map.
-    with suppress(OSError, ValueError), model_outline.content_of(model) as content:
+    with suppress(OSError, ValueError), model_file.content_of(model) as content:
         for location in re.finditer(_LOCATION, content, re.DOTALL):
             start = location.end()
             length, _ = model_outline.integer(location[1], 0)

@@ -156,7 +156,10 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> list[str]:
         device = name.removesuffix("ExecutionProvider").lower()
         if nodes.get(name) or device in memories:
             continue
-        advice = _advice_on_operators(session, name)
+        advice = "Check that it supports the model's operators and types"
+        on_shapes = name == QNN and advice_on_shapes(session)
+        if on_shapes:
+            advice = f"It requires fixed shapes. {on_shapes}"
         if nodes.get(CPU) and CPU not in permit.providers:
             advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         warnings.append(
@@ -164,14 +167,6 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> list[str]:
             f"The model runs on {with_nodes or 'no EP'}. {advice}"
         )
     return warnings
-
-
-def _advice_on_operators(session: InferenceSession, ep: str) -> str:
-    if ep == QNN:
-        advice = advice_on_shapes(session)
-        if advice:
-            return f"It requires fixed shapes. {advice}"
-    return "Check that it supports the model's operators and types"
 
 
 def advice_on_shapes(session: InferenceSession) -> str:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, load, load_from_string, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
+from onnxruntime.backend.session import model_file
 from onnxruntime.backend.session.model_outline import nodes_of, outline
 from onnxruntime.backend.session.nodes import recorded_nodes
 
@@ -98,7 +99,7 @@ def _on_cpu(session: InferenceSession, operators: set[str]) -> set[str]:
 def _check_lengths(model: str | bytes) -> None:
     name = ""
     with suppress(Exception):  # such as a function that is not valid
-        whole = _read(model)
+        whole = model_file.read(model)
         if whole.functions:
             whole = inline_local_functions(whole)
         inputs_win = whole.ir_version >= 4
@@ -109,12 +110,6 @@ def _check_lengths(model: str | bytes) -> None:
             "sequence, and a run returns memory of earlier runs. Install ORT 1.28 or newer, or make the lengths "
             "constants above 0"
         )
-
-
-def _read(model: str | bytes) -> ModelProto:
-    if isinstance(model, bytes):
-        return load_from_string(model)
-    return load(model, load_external_data=False)
 
 
 def _first(
