@@ -55,15 +55,11 @@ def apply(
     for name, size in sizes.items():
         options.add_free_dimension_override_by_name(name, size)
 
-    is_capped = _cap_folding(options, permit)
-    most = MOST_FOLDED
-    if is_capped:  # only the input itself has this size: 128 MiB of float32
-        most *= 2
-    _check_inputs(sizes, shapes, most)
-    if is_capped:
+    if _cap_folding(options, permit):
+        _check_inputs(sizes, shapes, 2 * MOST_FOLDED)  # only the input itself has this size: 128 MiB of float32
         return shapes
-    folded = _folded(model, sizes)
-    if folded > MOST_FOLDED:
+    _check_inputs(sizes, shapes, MOST_FOLDED)
+    if _folded(model, sizes) > MOST_FOLDED:
         problem = f"ORT or an EP can compute more than {MOST_FOLDED} elements from the sizes alone"
         reject(Place(_KEYWORD), f"{problem} when it loads the model. Use smaller sizes")
     return shapes

@@ -30,10 +30,6 @@ class Created(NamedTuple):
     permit: Permit
 
 
-def _construct(*arguments: object, **keywords: object) -> InferenceSession:
-    return InferenceSession(*arguments, **keywords)  # callers patch this name, also later
-
-
 class Construction(NamedTuple):
     """The arguments of the constructor of a session. A part of the session passes on a copy with other values."""
 
@@ -89,7 +85,7 @@ class Construction(NamedTuple):
 
     def _construct(self, providers: list | None, enable_fallback: int) -> InferenceSession:
         constructor = partial(
-            _construct,
+            InferenceSession,
             self.model,
             self.options,
             providers=providers,

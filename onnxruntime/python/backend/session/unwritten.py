@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
@@ -129,7 +129,7 @@ def _first(
     for node in graph.node:
         if node.op_type == _OPERATOR:
             lengths = node.input[1]
-            if lengths in data or _has_zero(constants.get(lengths)):
+            if lengths in data or (lengths in constants and not numpy_helper.to_array(constants[lengths]).all()):
                 return node.name or node.output[0]
         reads_data = not data.isdisjoint(node.input)
         for attribute in node.attribute:
@@ -142,7 +142,3 @@ def _first(
         if reads_data and node.op_type not in _OF_SHAPES:
             data.update(node.output)
     return ""
-
-
-def _has_zero(lengths: TensorProto | None) -> bool:
-    return lengths is not None and not numpy_helper.to_array(lengths).all()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Texts
+from onnxruntime.backend.allowlist.rules import NOTHING, Setting
 from onnxruntime.backend.errors import Place
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.session import missing_providers, presence
@@ -25,9 +25,14 @@ def check(session: InferenceSession, permit: Permit) -> None:
             if entry != setting.text:
                 raise RuntimeError(f"{setting.place} was sent as {setting.text!r}, but ORT holds {entry!r}")
     if permit.explicit:
-        reported = session.get_provider_options()
-        for name in permit.providers:
-            _check_options(name, permit, reported.get(name, NOTHING))
+        options_by_ep = session.get_provider_options()
+        for name, settings in permit.providers.items():
+            texts = options_by_ep.get(name, NOTHING)
+            for option, text in option_texts(name, permit.kinds[name], settings).items():
+                reported = texts.get(option, text)
+                if not _same(reported, text, settings.get(option)):
+                    place = Place("provider_options", name, option)
+                    raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported!r}")
 
 
 def _check_device(session: InferenceSession, permit: Permit) -> None:
@@ -39,20 +44,6 @@ def _check_device(session: InferenceSession, permit: Permit) -> None:
         if not cause and permit.explicit:
             cause = "provider_options specifies no EP of this device"
         raise RuntimeError(f"device {device!r}: the session runs on the CPU, because {cause or presence.EXCLUDED}")
-
-
-def _check_options(
-    name: str,
-    permit: Permit,
-    texts: Texts,
-) -> None:
-    """Raise an error if ORT reports another value of an EP's option than the sent one."""
-    settings = permit.providers[name]
-    for option, text in option_texts(name, permit.kinds[name], settings).items():
-        reported = texts.get(option, text)
-        if not _same(reported, text, settings.get(option)):
-            place = Place("provider_options", name, option)
-            raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported!r}")
 
 
 def _same(
