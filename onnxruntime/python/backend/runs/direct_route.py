@@ -174,7 +174,10 @@ def _run_with_values(
         elif value is not None:
             values[name] = OrtValue.ortvalue_from_numpy(value)
 
-    if _only_calls_ort(session, values):
+    # ORT's own method checks whether the values belong to another session, and calls the inner handle.
+    method = getattr(session.run_with_ort_values, "__func__", None)
+    sessions = [getattr(value, "_session", None) for value in values.values()]
+    if method is _RUN_WITH_ORT_VALUES and not any(sessions):
         inner = {name: value._ortvalue for name, value in values.items()}
         vector = session._sess.run_with_ort_values(inner, outputs, options)
         # pybind11's iterator ends with a C++ exception, which takes 100 us.
@@ -182,11 +185,3 @@ def _run_with_values(
     else:
         results = session.run_with_ort_values(outputs, values, options)
     return [tensors.to_array(value) for value in results]
-
-
-def _only_calls_ort(session: InferenceSession, values: dict[str, OrtValue]) -> bool:
-    """Return whether ``run_with_ort_values`` is ORT's own method, and only passes the values to the inner handle."""
-    method = session.run_with_ort_values
-    if getattr(method, "__func__", None) is not _RUN_WITH_ORT_VALUES:
-        return False
-    return all(getattr(value, "_session", None) is None for value in values.values())

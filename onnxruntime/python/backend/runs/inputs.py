@@ -151,7 +151,7 @@ class ModelInputs:
             if name not in feeds and not node.type.startswith("optional("):
                 wrong.append((node, "nothing"))
 
-        lacks_dimension = False
+        advice = ""
         for name, value in feeds.items():
             node = self.find(name)
             got = _misfit(node, value)
@@ -160,11 +160,12 @@ class ModelInputs:
             if node and got:
                 wrong.append((node, got))
                 rank = len(node.shape)
-                if isinstance(value, ndarray) and value.ndim == rank - 1:
-                    lacks_dimension = True
+                lacks_dimension = isinstance(value, ndarray) and value.ndim == rank - 1
+                if lacks_dimension and self._only_input:
+                    advice = f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}"
 
         if wrong:
-            raise self._mismatch(wrong, error_class, lacks_dimension) from error
+            raise self._mismatch(wrong, error_class, advice) from error
 
     def _surplus(self, count: int) -> str:
         """Return the warning for a list that is longer than the list of inputs."""
@@ -202,15 +203,15 @@ class ModelInputs:
         self,
         wrong: list[tuple[NodeArg, str]],
         error_class: type,
-        lacks_dimension: bool = False,
+        advice: str = "",
     ) -> Exception:
         """Return the error for values that do not fit: for each, its input and a description of the value."""
         listed = wrong[:_MOST_LISTED]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
         if len(self._inputs) + len(self._initializers) > 1:
             sentences.append(self._inventory())
-        if lacks_dimension and self._only_input:
-            sentences.append(f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}")
+        if advice:
+            sentences.append(advice)
 
         name = None
         expected = _listed(node for node, _ in wrong)

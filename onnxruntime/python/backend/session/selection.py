@@ -13,6 +13,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, THROUGH_CUDA, WEBGPU
+from onnxruntime.backend.runs.direct_route import is_ort
 from onnxruntime.backend.session import capturing
 from onnxruntime.backend.session.part import SessionPart
 
@@ -30,9 +31,9 @@ def for_session(session: InferenceSession) -> list[SessionPart]:
     return _parts(providers, capturing.of_session(session))
 
 
-def import_for(session: object) -> None:
+def import_for(session: InferenceSession) -> None:
     """Import the modules of the parts of a session that can be the caller's."""
-    if issubclass(type(session), InferenceSession):
+    if is_ort(session):
         with suppress(Exception):  # each run raises it
             for_session(session)
 

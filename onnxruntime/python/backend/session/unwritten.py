@@ -129,7 +129,11 @@ def _first(
     for node in graph.node:
         if node.op_type == _OPERATOR:
             lengths = node.input[1]
-            if lengths in data or (lengths in constants and not numpy_helper.to_array(constants[lengths]).all()):
+            can_be_zero = lengths in data
+            if not can_be_zero and lengths in constants:
+                values = numpy_helper.to_array(constants[lengths])
+                can_be_zero = not values.all()
+            if can_be_zero:
                 return node.name or node.output[0]
         reads_data = not data.isdisjoint(node.input)
         for attribute in node.attribute:
