@@ -26,6 +26,7 @@ from onnxruntime.backend.allowlist.rules import NOTHING, values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
+from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.limits import LIMITS, Limits
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.direct_route import is_ort
@@ -231,7 +232,7 @@ def _prepare_source(
     if device is not None:
         _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
-    presence.register_plugins(requested.plugins)
+    plugins.register(requested.plugins)
     try:
         process = presence.process(get_available_providers())
         presence.check_devices(requested.settings.get("provider_options", ()), process.kinds)

@@ -27,7 +27,6 @@ from onnxruntime.backend.allowlist.rules import (
     Settings,
     Table,
     Values,
-    values_of,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
@@ -78,7 +77,8 @@ class Allowlist:
 
     def sizes(self, overrides: Values) -> dict[str, int]:
         table = dict.fromkeys(overrides, FREE_DIMENSION)
-        return values_of(self.settings(table, Place("free_dimension_overrides"), overrides))
+        settings = self.settings(table, Place("free_dimension_overrides"), overrides)
+        return {name: setting.value for name, setting in settings.items()}
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Look up the EPs that the caller specifies, with their options."""

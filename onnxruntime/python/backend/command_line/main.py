@@ -21,7 +21,6 @@ from typing import NoReturn
 import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.command_line import (
     check,
     info,
@@ -211,13 +210,13 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
         ep, _, library = plugin.partition("=")
         names.append(f"{ep}={os.path.abspath(library)}" if library else ep)
     try:
-        plugins.register(names)
+        plugins.register(names, origin="")
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):
         for name in of_environment().settings.get("plugins", []) if use_environment else ():
             try:
-                plugins.register([name], FROM_ENVIRONMENT)
+                plugins.register([name])
                 names.append(name)
             except RuntimeError as error:
                 warn(str(error))

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import onnxruntime
+from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.errors import show, warn
 from onnxruntime.backend.libraries import extensions
 
@@ -65,7 +66,7 @@ def check(names: Iterable[str]) -> list[str]:
     return problems
 
 
-def register(names: Iterable[str], origin: str = "") -> None:
+def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
     """Register plugins that this process has not registered, and warn about those that find no device.
 
     :param names: installed packages, such as ``onnxruntime_ep_openvino``, and ``EP=LIBRARY`` with an absolute path.

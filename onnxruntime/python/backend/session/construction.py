@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of
+from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
@@ -50,7 +50,8 @@ class Construction(NamedTuple):
         if permit.explicit or reports.needs_of_operators(permit):
             entries[RECORD_ASSIGNMENT] = "1"
         entries.update(dict.fromkeys(permit.stops_spinning, "0"))
-        entries.update(texts_of(permit.session_config))
+        for key, setting in permit.session_config.items():
+            entries[key] = setting.text
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
         registered: tuple[str, ...] = ()

@@ -17,7 +17,6 @@ from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Texts
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
@@ -78,17 +77,12 @@ def kinds() -> dict[str, str]:
     return kind_of_ep
 
 
-def register_plugins(names: Iterable[str]) -> None:
-    """Register the libraries of plugin EPs that the environment specifies."""
-    plugins.register(names, FROM_ENVIRONMENT)
-
-
 def register_plugins_for(device: object) -> None:
     """Register the plugin EPs of the environment if one of them can add this device."""
     name, _ = split_device(device)
     if name in CUDA_DEVICE:
         with suppress(RuntimeError):  # prepare raises it
-            register_plugins(of_environment().settings.get("plugins", ()))
+            plugins.register(of_environment().settings.get("plugins", ()))
 
 
 def check_devices(specified: Iterable[str], present: Texts) -> None:
