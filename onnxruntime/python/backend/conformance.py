@@ -30,9 +30,15 @@ _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that 
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
 # Texts before a message: the name and number of a status, which the class of the exception repeats, and places.
 _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during initialization|from \S+:\d+): ")
-# A file of ORT's source with a line, then a function up to its parameters.
-_SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\(")
-_TEMPLATE = re.compile(r"(?:::<lambda\(\)>)?(?: const)?(?: \[with )?")
+# The content of brackets, which can contain brackets, up to the end of a message that is cut.
+_CONTENT = r"[^()\[\]]*"
+for _ in range(6):
+    _CONTENT = rf"(?:[^()\[\]]|[(\[]{_CONTENT}(?:[)\]]|$))*"
+# A file of ORT's source with a line, then the signature of a function.
+_SOURCE = re.compile(
+    rf"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\({_CONTENT}(?:\)|$)"
+    rf"(?:::<lambda\(\)>)?(?: const)?(?: \[with {_CONTENT}(?:\]|$))? *"
+)
 _NO_MODELS = '{"models": [], "operators": {}}'
 _models: list[dict] = []  # that the current test has prepared
 _operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare
@@ -135,30 +141,4 @@ def _reason(failure: object) -> str:
     words = text.removeprefix(_MODULE).split()
     text = " ".join(words)[:5000]
     text = _BEFORE.sub("", text)
-    while source := _SOURCE.search(text):
-        end = _end_of_function(text, source.end())
-        before = text[: source.start()]
-        text = before + text[end:].lstrip()
-    return text[:500]
-
-
-def _end_of_function(text: str, position: int) -> int:
-    """Return the end of a C++ function's signature in a message, from the position after its first parenthesis."""
-    end = _closing(text, position)
-    template = _TEMPLATE.match(text, end)
-    assert template is not None  # each part is optional
-    if template[0].endswith("with "):
-        return _closing(text, template.end())
-    return template.end()
-
-
-def _closing(text: str, position: int) -> int:
-    """Return the position after the bracket that closes the one before a position, or the end of the text."""
-    depth = 1
-    while depth and position < len(text):
-        if text[position] in "([":
-            depth += 1
-        elif text[position] in ")]":
-            depth -= 1
-        position += 1
-    return position
+    return _SOURCE.sub("", text)[:500]
