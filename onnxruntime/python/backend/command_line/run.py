@@ -215,18 +215,15 @@ def _try(
     described_inputs: list[dict],
 ) -> None:
     """Prepare, run and compare the configurations. Keep the results of each step, because an interrupt can end this."""
-    opened = []
     for number, one in enumerate(tried, 1):
         progress.show(f"preparing configuration {number} of {len(tried)}")
-        rep = one.attempt(
+        one.rep = one.attempt(
             prepare,
             chosen.model,
             one.specified,
             chosen.device,
         )
-        if rep is not None:
-            one.rep = rep
-            opened.append(one)
+    opened = [one for one in tried if one.error is None]
     if not opened:
         return
 

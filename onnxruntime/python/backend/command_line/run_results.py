@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any
 
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
@@ -18,7 +18,6 @@ from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
 from onnxruntime.backend.session import nodes, presence
 
 WARM_UP = 3  # runs
-_Result = TypeVar("_Result")
 
 
 @dataclass(eq=False, repr=False)
@@ -34,7 +33,7 @@ class Tried:
     differences: dict = field(default_factory=dict)
     error: Exception | None = None
 
-    def attempt(self, call: Callable[..., _Result], *arguments: object) -> _Result | None:
+    def attempt(self, call: Callable, *arguments: object) -> Any:
         """Call a function that uses ORT, and keep its error. After an error, do nothing."""
         if self.error is None:
             try:
