@@ -51,7 +51,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
         # No run imports a module, because an interrupt in the import could leave its lock taken.
         suggestions()
-        selection.import_for(session)
+        if applied is NOTHING_APPLIED:  # a session of the caller, whose creation imported none
+            selection.import_for(session)
         self._session = session
         self._applied = applied
         if "run_config" in applied.configuration:  # it can reserve a graph

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.advice import suggestions
-from onnxruntime.backend.allowlist import session_config, unknown_arguments
+from onnxruntime.backend.allowlist import session_config
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
@@ -29,7 +29,7 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION, MOST_ENTRIES
 from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
@@ -60,7 +60,7 @@ class Allowlist:
 
         :param session_options: attributes only. Keyword arguments win over them.
         """
-        unknown_arguments.check_number(keyword_arguments)
+        check_number(keyword_arguments)
         settings = self.settings(table, Place("session_options"), session_options)
         for name, value in keyword_arguments.items():
             if type(name) is not str:  # a subclass could be looked up as one name and set as another
@@ -183,6 +183,12 @@ class Allowlist:
     def accepts(self, place: Place, rule: Rule) -> str:
         """Return the values of a setting that callers may set, for an error."""
         return rule.kind.accepts
+
+
+def check_number(keyword_arguments: Values) -> None:
+    """Reject a call with very many keyword arguments, whose names take time."""
+    if len(keyword_arguments) > MOST_ENTRIES:
+        reject(Place("keyword arguments"), f"more than {MOST_ENTRIES} in one call")
 
 
 def _text_of(release: tuple[int, int]) -> str:

@@ -12,8 +12,8 @@ from itertools import islice
 from typing import NoReturn
 
 from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist.look_up import check_number
 from onnxruntime.backend.allowlist.rules import Values
-from onnxruntime.backend.allowlist.tables import MOST_ENTRIES
 from onnxruntime.backend.errors import (
     Place,
     nearest,
@@ -27,12 +27,6 @@ _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches f
 _LONGEST_NAME = 100  # of a limit
 # Other names that a caller can take for a limit, in lower case. A limit is never ignored.
 _LIKE_A_LIMIT = "[a-z_]*(time_?out|deadline|time_?(limit|budget)|max_?(run_?)?(time|duration|seconds))[a-z_]*"
-
-
-def check_number(keyword_arguments: Values) -> None:
-    """Reject a call with very many keyword arguments, whose names take time."""
-    if len(keyword_arguments) > MOST_ENTRIES:
-        reject(Place("keyword arguments"), f"more than {MOST_ENTRIES} in one call")
 
 
 def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
