@@ -119,11 +119,7 @@ def _folded(model: ModelProto, sizes: Mapping) -> int:
     if not _reads_shapes(model.graph):
         return 0
     values = _Values(model, sizes)
-    elements = 0
-    for node in model.graph.node:
-        elements += values.add(node)
-        if elements > MOST_FOLDED:
-            return elements
+    elements = sum(map(values.add, model.graph.node))
     if values.are_known:
         return elements
     # A mask: the elements of a batch, times the square of the largest size.
