@@ -16,7 +16,7 @@ import argparse
 import math
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +112,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "set the shape of a random input with free dimensions"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
     use = "set the seed of random values (default: 0)"
-    add("--seed", metavar="N", type=_seed, default=0, help=use)
+    add("--seed", metavar="N", type=_integer_to(2**32 - 1), default=0, help=use)
     use = f"measure N runs after {WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
-    add("--repeat", metavar="N", type=int, help=use)
+    add("--repeat", metavar="N", type=_integer_to(10**6), help=use)
     use = "compare the outputs with the CPU EP in its default configuration, and with the first configuration"
     add("--compare", action="store_true", help=use)
     use = "write the outputs of the last run to a NumPy file"
@@ -155,10 +155,13 @@ def _tolerance(text: str) -> float:
     return float(text)
 
 
-def _seed(text: str) -> int:
-    if not 0 <= int(text) < 2**32:
-        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {2**32 - 1}")
-    return int(text)
+def _integer_to(most: int) -> Callable[[str], int]:
+    def integer(text: str) -> int:
+        if not 0 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {most}")
+        return int(text)
+
+    return integer
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
@@ -240,11 +243,8 @@ def _try(
 
 
 def _check_arguments(chosen: argparse.Namespace) -> None:
-    repeat = chosen.repeat
-    if repeat is not None and not 0 <= repeat <= 10**6:
-        raise MistakeError(f"--repeat {repeat}: expected an integer from 0 to 1000000")
     for flag in ("compare", "save"):
-        if getattr(chosen, flag) and repeat == 0:
+        if getattr(chosen, flag) and chosen.repeat == 0:
             advice = "Omit one of the two options"
             raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. {advice}")
     for flag, default in _TOLERANCES.items():

@@ -221,8 +221,8 @@ class MistakeTest(CommandTest):
         self.put("empty.npy", "")
         for words, why in (
             ("--device CDUA", "CDUA"),
-            ("--repeat -1", "--repeat -1"),
-            ("--repeat 1000001", "--repeat 1000001"),
+            ("--repeat -1", "--repeat: invalid value '-1'"),
+            ("--repeat 1000001", "--repeat: invalid value '1000001'"),
             ("--provider-option NoSuch", "NoSuch"),
             (f"--provider-option {ABSENT}.enable_cann_graph=1", ABSENT),
             ("--provider-option NvTensorRTRTX", "use --plugin PACKAGE"),
