@@ -218,7 +218,7 @@ def _remove(specified: dict, refusal: NotPermittedError) -> None:
 
 
 @contextlib.contextmanager
-def environment(config: Mapping, keywords: Iterable[str] = KEYWORDS) -> Iterator[None]:
+def environment(config: Mapping, keywords: Iterable[str]) -> Iterator[None]:
     """Add the libraries of a configuration to the environment, the only place that can specify them.
 
     The environment's ``permit`` does not narrow the settings of the command line, which are trusted.

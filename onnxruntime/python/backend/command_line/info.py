@@ -49,7 +49,9 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
-        tried = on_each(kinds, [str(model), "--repeat", "1"], chosen.plugin, {})
+        words = [str(model), "--repeat", "1"]
+        words += repeated("--plugin", chosen.plugin)
+        tried = on_each(kinds, words, {})
     wheels = _wheels()
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
@@ -108,14 +110,13 @@ def _provider(name: str, kind: str, reason: str) -> dict:
 def on_each(
     eps: Iterable[str],
     arguments: list[str],
-    plugins: list[str],
     flags: Mapping[str, list[str]],
 ) -> dict[str, tuple[dict, str]]:
     """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have separate flags."""
 
     def try_ep(ep: str) -> tuple[dict, str]:
         of_ep = flags.get(ep, ["--provider-option", ep])
-        return in_child(["run", *arguments, *of_ep], plugins)
+        return in_child(["run", *arguments, *of_ep])
 
     with ThreadPoolExecutor(max_workers=4) as workers:
         return dict(zip(eps, workers.map(try_ep, eps), strict=True))
@@ -129,19 +130,13 @@ def repeated(flag: str, values: Iterable[str]) -> list[str]:
     return words
 
 
-def in_child(
-    arguments: list[str],
-    plugins: list[str],
-    *,
-    configured: bool = False,
-) -> tuple[dict, str]:
+def in_child(arguments: list[str], *, configured: bool = False) -> tuple[dict, str]:
     """Return the result of a command in another process, which an EP may crash, and the reason if it fails.
 
     :param configured: whether the configuration of the environment applies.
     """
     command = [sys.executable, "-m", "onnxruntime.backend"]
     command += [*arguments, "--json"]
-    command += repeated("--plugin", plugins)
     environment = dict(os.environ)
     if not configured:
         environment.pop(ENVIRONMENT, None)

@@ -64,6 +64,7 @@ def _providers(
     words = [chosen.model, "--repeat", "0"]
     words += info.repeated("--extension", chosen.extension)
     words += info.repeated("--extension", of_environment().settings.get("extensions", []))
+    words += info.repeated("--plugin", chosen.plugin)
     kinds = presence.kinds()
     nodes: Mapping[str, int] = rep.node_assignment or {}
     cpu = _provider(CPU, kinds.pop(CPU))
@@ -74,7 +75,7 @@ def _providers(
     flags = {}
     if as_requested:
         flags = dict.fromkeys(requested, proposal.flags)
-    results = info.on_each(kinds, words, chosen.plugin, flags)
+    results = info.on_each(kinds, words, flags)
     for name, (result, error) in results.items():
         provider = _provider(name, kinds[name])
         providers.append(provider)

@@ -45,13 +45,15 @@ class Proposal:
         words = ["run", chosen.model]
         words += info.repeated("--shape", self.shapes)
         words += info.repeated("--extension", chosen.extension)
-        return words + self.flags
+        words += self.flags
+        words += info.repeated("--plugin", chosen.plugin)
+        return words
 
     def as_data(self, chosen: argparse.Namespace) -> dict:
-        words = self.arguments(chosen) + info.repeated("--plugin", chosen.plugin)
+        command = shlex.join(self.arguments(chosen))
         first = self.first or Proposal([], [], {})
         return {
-            "command": f"python -m onnxruntime.backend {shlex.join(words)}",
+            "command": f"python -m onnxruntime.backend {command}",
             "free_dimensions": self.sizes,
             "error": self.error,
             "first_flags": shlex.join(first.flags),
@@ -71,7 +73,7 @@ def find(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> Proposal:
     first = None
     for proposal in _choices(chosen.provider_options, nodes, shapes):
         words = [*proposal.arguments(chosen), "--repeat", "1"]
-        _, proposal.error = info.in_child(words, chosen.plugin, configured=True)
+        _, proposal.error = info.in_child(words, configured=True)
         proposal.first = first
         first = first or proposal
         if not proposal.error:

@@ -111,7 +111,7 @@ def _markdown_row(texts: list[str]) -> str:
 def html_page(
     title: str,
     body: str,
-    style: str = "",
+    style: str,
 ) -> str:
     """Return a page that loads nothing."""
     return f"""<!DOCTYPE html>

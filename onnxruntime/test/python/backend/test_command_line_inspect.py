@@ -39,7 +39,7 @@ class Children:
         self.tried: list[str] = []
         self.rows: list[str] = []
 
-    def __call__(self, words: list[str], _: list[str], *, configured: bool = False) -> tuple[dict, str]:
+    def __call__(self, words: list[str], *, configured: bool = False) -> tuple[dict, str]:
         if configured:
             self.tried.append(" ".join(words))
             fails = len(self.tried) <= self.works
@@ -81,7 +81,7 @@ class InspectTest(CommandTest):
             },
         }
 
-        def in_child(words: list[str], _: list[str], *, configured: bool = False) -> tuple[dict, str]:
+        def in_child(words: list[str], *, configured: bool = False) -> tuple[dict, str]:
             if configured:  # the proposed command
                 return {}, ""
             return ({"configurations": [of_eps[words[-1]]]}, "") if words[-1] in of_eps else ({}, "no device")
@@ -196,7 +196,7 @@ class InspectTest(CommandTest):
         crash = "the process was terminated by signal SIGSEGV"
         tried = []
 
-        def in_child(words: list[str], plugins: list[str], **keywords: bool) -> tuple[dict, str]:
+        def in_child(words: list[str], **keywords: bool) -> tuple[dict, str]:
             if keywords:
                 tried.append((words, keywords))
             return {}, "" if CPU in words else crash
@@ -261,14 +261,16 @@ class InspectTest(CommandTest):
 
     def test_flags_of_the_run_command(self):
         path = self.put("a model.onnx", two_nodes())
-        children = mock.patch.object(
-            info,
-            "in_child",
-            lambda *_, **__: ({"configurations": [ALONE | {"nodes": None}]}, ""),
-        )
-        with mock.patch.object(main, "_register", lambda plugins, _: plugins), children:
+        result = {"configurations": [ALONE | {"nodes": None}]}
+        with (
+            mock.patch.object(main, "_register", lambda plugins, _: plugins),
+            mock.patch.object(info, "in_child", return_value=(result, "")) as children,
+        ):
             found = self.json("inspect", path, "--plugin", "a", "--plugin", "b c=d")["run"]
         flags = "--plugin a --plugin 'b c=d'"
+        children.assert_called()
+        for call in children.call_args_list:
+            self.assertIn(flags, shlex.join(call.args[0]))
         self.assertEqual(
             found["command"],
             f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}",

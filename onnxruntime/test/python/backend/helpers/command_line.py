@@ -65,10 +65,9 @@ class Ran:
 _ALONE = threading.Lock()  # `info` and `inspect` start several children at a time
 
 
-def execute_here(arguments: list[str], plugins: list[str], *, configured: bool = False) -> tuple[dict, str]:
+def execute_here(arguments: list[str], *, configured: bool = False) -> tuple[dict, str]:
     """Replace ``info.in_child``: execute the command in this process, because a new process takes half a second."""
-    words = [f"--plugin={plugin}" for plugin in plugins]
-    chosen = main._parser().parse_args(arguments + words)
+    chosen = main._parser().parse_args(arguments)
     with _ALONE, mock.patch.dict(os.environ), warnings.catch_warnings(action="ignore"):
         if not configured:
             os.environ.pop(VARIABLE, None)
