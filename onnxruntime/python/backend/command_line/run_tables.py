@@ -25,7 +25,6 @@ _SETTINGS = (
     "session_options",
     "session_config",
     "run_config",
-    "unconfirmed",
 )
 
 
@@ -119,6 +118,10 @@ def _cells(ran: dict) -> dict[str, Cell]:
     for keyword in _SETTINGS:
         entries = ", ".join(_entries(ran[keyword]))
         cells[keyword] = Cell(entries)
+    unconfirmed = ", ".join(_entries(ran["unconfirmed"]))
+    if unconfirmed:
+        unconfirmed += " (not reported, or without effect in this session)"
+    cells["unconfirmed"] = Cell(unconfirmed)
     cells["extensions"] = Cell(", ".join(ran["extensions"]))
     cells["warnings"] = Cell(" ".join(ran["warnings"]))
     return cells

@@ -140,7 +140,8 @@ class ReportTest(CommandTest):
             "session_options          logid = x",
             f"session_config           {PREPACKING} = 1",
             "run_config               memory.enable_memory_arena_shrinkage = cpu:0",
-            "unconfirmed              A.a = 1, A.b = 2",
+            "unconfirmed              A.a = 1, A.b = 2 (not reported, or without effect in",
+            f"{indent}this session)",
             "extensions               f, g",
             "",
         ]
