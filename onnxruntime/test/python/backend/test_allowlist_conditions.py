@@ -90,8 +90,7 @@ class TestIdleThreads(unittest.TestCase):
 
     def spinning(self, **keywords) -> tuple[list[str], list[str]]:
         """Return the value of the key of each pool in the session, and the texts of the warnings."""
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as given:
             rep = prepare(_MODEL, **_CPU_ONLY, **keywords)
         self.assertEqual(list(rep.warnings), [str(warning.message) for warning in given])
         prepare(_MODEL, **rep.configuration()).close()
@@ -150,8 +149,7 @@ class TestWithoutEffect(unittest.TestCase):
 
     def prepare(self, model: object = _MODEL, **keywords) -> tuple[OnnxRuntimeBackendRep, list[str]]:
         """Return a prepared model, and the texts of the warnings."""
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as given:
             rep = prepare(model, **{**_CPU_ONLY, **keywords})
         return rep, [str(warning.message) for warning in given]
 

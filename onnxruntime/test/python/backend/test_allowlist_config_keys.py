@@ -36,7 +36,7 @@ from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.errors import NotPermittedError
 
-RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
+RELEASE = Process.here().release
 _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
 _RECORD = "session.record_ep_graph_assignment_info"
 _OPENVINO = "OpenVINOExecutionProvider"

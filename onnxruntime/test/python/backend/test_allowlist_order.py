@@ -147,10 +147,9 @@ def look_up_call(call: Problem, process: Process = NEWEST) -> None:
 class OrderTest(unittest.TestCase):
     def assert_first(self, expected: Problem, call: Problem, process: Process = NEWEST) -> None:
         with (
-            warnings.catch_warnings(record=True) as given,
+            warnings.catch_warnings(record=True, action="always") as given,
             self.assertRaises(RuntimeError) as raised,
         ):
-            warnings.simplefilter("always")
             look_up_call(call, process)
         error = raised.exception
         self.assertIn(expected.reason, str(error))

@@ -26,7 +26,7 @@ from unittest import mock
 import numpy as np
 from helpers.allowlist import bounds, listed_values
 from helpers.hostile_values import Int, Str
-from helpers.models import skip_file, two_nodes
+from helpers.models import open_session, skip_file, two_nodes
 from helpers.spies import Reached, RunOptions, spied
 
 try:
@@ -325,15 +325,14 @@ def calls(draw) -> tuple[str, str, dict]:
 
 COUNTS: Counter[str] = Counter()
 PERMIT = backend.permit_of
-REP = onnxruntime.backend.prepare(onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"]))
+REP = onnxruntime.backend.prepare(open_session())
 
 
 def outcome_of(scope: str, keywords: dict) -> str:
     """Make a call, and check the settings that ORT would receive."""
     plugins = scope == "plugin"
     with contextlib.ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        stack.enter_context(warnings.catch_warnings(action="ignore"))
         for patch in spied(plugins):
             stack.enter_context(patch)
         permits: list[Permit] = []

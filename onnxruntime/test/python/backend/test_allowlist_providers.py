@@ -239,7 +239,6 @@ class LookUpTest(unittest.TestCase):
                 "",
                 {"device_type": "GPU", "precision": "FP16", "model_priority": "LOW"},
             ),
-            (OPENVINO, "built-in", "", {"device_type": "GPU", "num_streams": 2}),
             (
                 OPENVINO,
                 "built-in",
@@ -254,16 +253,9 @@ class LookUpTest(unittest.TestCase):
             (
                 OPENVINO,
                 "built-in",
-                "precision",
-                {"device_type": "AUTO:CPU", "precision": "FP16"},
-            ),
-            (
-                OPENVINO,
-                "built-in",
                 "num_streams",
                 {"device_type": "AUTO:CPU", "num_streams": 2},
             ),
-            (OPENVINO, "built-in", "num_streams", {"device_type": "NPU", "num_streams": 2}),
             (
                 OPENVINO,
                 "built-in",
@@ -277,7 +269,6 @@ class LookUpTest(unittest.TestCase):
                 {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"},
             ),
             (OPENVINO, "built-in", "num_of_threads", {"num_of_threads": 1}),
-            (OPENVINO, "plugin", "precision", {"precision": "FP16"}),
             (OPENVINO, "plugin", "device_type", {"device_type": "CPU"}),
             (OPENVINO, "plugin", "num_of_threads", {"num_of_threads": 1}),
             *((QNN, "plugin", "backend_type", {"backend_type": value}) for value in ("saver", "ir", "genie")),
@@ -285,12 +276,6 @@ class LookUpTest(unittest.TestCase):
             *((name, "plugin", "", {}) for name in (CPU, CUDA, "AzureExecutionProvider", "SomeExecutionProvider")),
             ("SomeExecutionProvider", "plugin", "", {"device_id": 1}),
             ("SomeExecutionProvider", "plugin", "anything", {"anything": 1}),
-            (
-                CUDA,
-                "built-in",
-                "",
-                {"tunable_op_tuning_enable": 0, "gpu_mem_limit": 2**31, "use_tf32": 0},
-            ),
             (CUDA, "built-in", "", {"tunable_op_enable": 1, **tuning, **limit}),
             (
                 CUDA,

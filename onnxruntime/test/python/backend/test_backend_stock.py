@@ -118,8 +118,7 @@ class ApiTest(unittest.TestCase):
         session = open_session()
         for opened in (session, prepare(session)):
             for device, expected in (("CUDA", 1), ("TPU", 1), ("CPU", 0), (None, 0)):
-                with self.subTest(device), warnings.catch_warnings(record=True) as given:
-                    warnings.simplefilter("always")
+                with self.subTest(device), warnings.catch_warnings(record=True, action="always") as given:
                     prepare(opened, device)
                     self.assertEqual(len(given), expected)
                     wrapped = OnnxRuntimeBackendRep(Wrapper())

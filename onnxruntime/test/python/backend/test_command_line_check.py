@@ -30,7 +30,7 @@ from helpers.models import no_session_opens
 
 import onnxruntime
 from onnxruntime.backend.advice import suggestions
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES
+from onnxruntime.backend.allowlist.tables import LIBRARIES
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
@@ -274,9 +274,7 @@ class CheckTest(CommandTest):
         refusal.__cause__ = ValueError()
         refused = {"message": "m", "keyword": "run_config", "key": "k", "reason": "why"}
         for error, specified, expected in (
-            ("a\nb", None, {"message": "a b"}),
             (ValueError(), None, {"message": "ValueError"}),
-            (mistake, None, refused),
             (mistake, {"run_config": None}, refused),
             (mistake, {"run_config": {"k": 1}}, refused | {"value": 1}),
         ):
@@ -366,27 +364,6 @@ class CheckTest(CommandTest):
                 ran = Ran("check", '{"run_config": {"gpu_graph_id": 3}}', "--json")
                 self.assertRegex(ran.err, r"\Awarning: [^\n]*gpu_graph_id[^\n]*\n\Z")
                 self.assertEqual(json.loads(ran.out)["warnings"], [ran.err[len("warning: ") : -1]])
-
-    def test_libraries_of_the_command_line_are_in_the_environment(self):
-        given = json.dumps({"run_config": {"a": 1}, "extensions": ["a"], "permit": {}})
-        for before, keywords, settings in (
-            ({}, KEYWORDS, {"extensions": ["b"]}),
-            ({VARIABLE: ""}, (), {"extensions": ["b"]}),
-            (
-                {VARIABLE: given},
-                KEYWORDS,
-                {"run_config": {"a": 1}, "extensions": ["a", "b"]},
-            ),
-            ({VARIABLE: given}, (), {"extensions": ["a", "b"]}),
-        ):
-            with self.subTest(before), mock.patch.dict(os.environ, before):
-                with (
-                    self.assertRaises(ZeroDivisionError),
-                    configurations.environment({"extensions": ["b"]}, keywords),
-                ):
-                    self.assertEqual(json.loads(os.environ[VARIABLE]), {"plugins": [], **settings})
-                    raise ZeroDivisionError
-                self.assertEqual(os.environ[VARIABLE], before.get(VARIABLE, ""))
 
 
 if __name__ == "__main__":

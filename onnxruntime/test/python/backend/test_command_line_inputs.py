@@ -57,15 +57,6 @@ class InputsTest(CommandTest):
             (value,) = inputs.values(nodes, [], shapes)
             self.assertEqual((value.shape, value.item()), ((), "text"))
 
-    def test_declaration(self):
-        for shape, expected in (
-            ([None, "N", 3], "X: float32[?, N, 3]"),
-            ([], "X: float32"),
-            (None, "X: float32"),
-        ):
-            node = SimpleNamespace(name="X", type="tensor(float)", shape=shape)
-            self.assertEqual(inputs.declaration(inputs.declared(node)), expected)
-
     def test_keys_of_maps(self):
         for keys, expected in (("int64", [{1: 2, -3: 4}]), ("string", [{"1": 2, "-3": 4}])):
             node = SimpleNamespace(name="X", type=f"seq(map({keys},tensor(float)))", shape=[])
@@ -80,15 +71,6 @@ class InputsTest(CommandTest):
     def test_a_value_that_is_not_an_array(self):
         node = SimpleNamespace(name="z")
         self.assertEqual(inputs.described(node, [1]), {"name": "z", "type": "list", "shape": None})
-
-    def test_given_inputs(self):
-        nodes = onnxruntime.InferenceSession(three_inputs().SerializeToString()).get_inputs()
-        array = np.arange(4, dtype=np.float32)
-        np.save(self.folder / "a.npy", array)
-        values = inputs.values(nodes, ["C=[1,2,3,4]", f"A={self.folder}/a.npy", "B=random"], ["B=4"])
-        np.testing.assert_array_equal(values[0], array)
-        self.assertEqual(values[1].shape, (4,))
-        np.testing.assert_array_equal(values[2], np.array([1, 2, 3, 4], np.float32))
 
     def test_free_shapes(self):
         path = self.put("open.onnx", two_nodes((None, 3)))

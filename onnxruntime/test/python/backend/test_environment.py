@@ -15,7 +15,7 @@ from unittest import mock
 
 import numpy as np
 import test_request as request_tests
-from helpers.models import no_session_opens, two_nodes, usable_providers
+from helpers.models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -96,18 +96,6 @@ class AppliedTest(unittest.TestCase):
                 self.assertRaisesRegex(RuntimeError, r"\$schema"),
             ):
                 prepare(OPEN)
-
-    def test_empty(self):
-        available = usable_providers()
-        for text, providers in (
-            ("", available),
-            ("{}", available),
-            ('{"provider_options": {}}', (CPU,)),
-        ):
-            with environment(text):
-                rep = prepare()
-            self.assertEqual(rep.providers, providers)
-            self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({}, {}))
 
 
 class PrecedenceTest(unittest.TestCase):

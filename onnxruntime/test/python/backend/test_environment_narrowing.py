@@ -92,12 +92,10 @@ NOT_PERMITTED = [
     ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
     ({"inter_op_num_threads": 2}, ("inter_op_num_threads", "", "")),
     ({"logid": "b"}, ("logid", "", "")),
-    ({"enable_profiling": True}, ("enable_profiling", "", "")),
     (
         {"execution_mode": onnxruntime.ExecutionMode.ORT_SEQUENTIAL},
         ("execution_mode", "", ""),
     ),
-    ({"session_config": {PREPACKING: 0}}, ("session_config", "", PREPACKING)),
     ({"session_config": {NEW_KEY: 2}}, ("session_config", "", NEW_KEY)),
     (
         {"session_config": {"session.intra_op.other": 1}},
@@ -105,13 +103,8 @@ NOT_PERMITTED = [
     ),
     ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
     ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
-    ({"free_dimension_overrides": {"M": 1}}, ("free_dimension_overrides", "", "M")),
     ({"provider_options": {CPU: {}}}, ("provider_options", CPU, "")),
     ({"provider_options": {CUDA: {}, OPENVINO: {}}}, ("provider_options", OPENVINO, "")),
-    (
-        {"provider_options": {CUDA: {"device_id": 2}}},
-        ("provider_options", CUDA, "device_id"),
-    ),
     (
         {"provider_options": {CUDA: {"gpu_mem_limit": 2**30}}},
         ("provider_options", CUDA, "gpu_mem_limit"),
@@ -129,15 +122,12 @@ NOT_PERMITTED = [
 BROKEN = [
     {"session_config": {"no.such": True}},
     {"session_config": {"session.collect_node_memory_stats_to_file": True}},
-    {"session_config": {"session.intra_op.allow_spining": True}},
     {"session_config": {SPINNING: [True, 7]}},
     {"session_options": {THREADS: [1, 10**6]}},
-    {"session_options": {"enable_profiling": [True]}},
     {"run_config": {GRAPH_ID: [[1]]}},
     {"run_config": {SPINNING: True}},
     {"free_dimension_overrides": {"N": [0]}},
     {"provider_options": {"NoSuchExecutionProvider": {}}},
-    {"provider_options": {"": {}}},
     {"provider_options": {CUDA: {"user_compute_stream": True}}},
     {"provider_options": {CUDA: {"device_id": [-1]}}},
     {"provider_options": {CPU: {"x": True}}},
@@ -175,8 +165,7 @@ def permit(device: str | None = None, **given: object) -> Permit:
 
 class Case(unittest.TestCase):
     def setUp(self):
-        self.enterContext(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        self.enterContext(warnings.catch_warnings(action="ignore"))
         # With fewer CPUs than threads, spinning is refused.
         self.enterContext(mock.patch.object(threads, "CPUS", range(16)))
 

@@ -47,8 +47,7 @@ class WarningsTest(unittest.TestCase):
     """A warning names the line of the caller, and is given on every use."""
 
     def warned(self, call: Callable, **keywords: object) -> list[warnings.WarningMessage]:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("default")
+        with warnings.catch_warnings(record=True, action="default") as given:
             call(**keywords)
         return given
 
@@ -85,8 +84,7 @@ class WarningsTest(unittest.TestCase):
             {"__name__": 5},
         ):
             names = {"prepare": onnxruntime.backend.prepare, "model": MODEL, **module}
-            with self.subTest(module), warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("default")
+            with self.subTest(module), warnings.catch_warnings(record=True, action="default") as given:
                 warnings.filterwarnings("ignore", module="ignored")
                 exec(code, names)
                 callers = [warning.filename for warning in given]

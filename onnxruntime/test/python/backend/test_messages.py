@@ -212,8 +212,7 @@ class MessagesTest(unittest.TestCase):
 
     def test_warnings(self):
         for call, expected in rows(IGNORED):
-            with self.subTest(call), warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
+            with self.subTest(call), warnings.catch_warnings(record=True, action="always") as given:
                 eval(call)
                 (message,) = [str(one.message) for one in given if one.category is RuntimeWarning]
                 self.check(message, expected)

@@ -13,7 +13,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
-from helpers.models import no_session_opens, two_nodes
+from helpers.models import no_session_opens, open_session, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -78,10 +78,9 @@ class CostTest(unittest.TestCase):
     def test_many_or_long_keywords(self):
         many = {f"unknown_{number}": 1 for number in range(200)}
         with (
-            warnings.catch_warnings(),
+            warnings.catch_warnings(action="ignore"),
             mock.patch.object(suggestions, "ignored_keyword", wraps=suggestions.ignored_keyword) as searched,
         ):
-            warnings.simplefilter("ignore")
             onnxruntime.backend.prepare(two_nodes(), **many)
         self.assertEqual(searched.call_count, 8)
         with mock.patch.object(onnxruntime, "get_all_providers", side_effect=AssertionError):
@@ -292,8 +291,7 @@ class IgnoredKeywordTest(unittest.TestCase):
     """Keyword arguments that the stock backend ignores silently cause a warning."""
 
     def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as given:
             self.result = call(*arguments, **keywords)
         self.assertTrue(all(one.filename == __file__ for one in given))
         return [str(one.message) for one in given if one.category is RuntimeWarning]
@@ -329,7 +327,7 @@ class IgnoredKeywordTest(unittest.TestCase):
                 self.assertEqual(self.result.warnings, (message,))
 
     def test_keywords_with_an_effect_cause_no_warning(self):
-        session = onnxruntime.InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
+        session = open_session()
         for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
             message = self.warned(
                 onnxruntime.backend.run,

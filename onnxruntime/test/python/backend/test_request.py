@@ -18,7 +18,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.hostile_values import Loud
-from helpers.models import no_session_opens, two_nodes
+from helpers.models import no_session_opens, open_session, two_nodes
 from helpers.processes import process_with
 
 import onnxruntime
@@ -222,19 +222,16 @@ class BadInputTest(unittest.TestCase):
         """Each name takes time. Up to 256 unknown names are ignored with a few warnings, as in the stock backend."""
         few = dict.fromkeys((f"unknown{number}" for number in range(256)), 1)
         many = few | {"one_more": 1}
-        model = two_nodes().SerializeToString()
-        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
         rep = prepare()
         for call in (
             prepare,
-            partial(onnxruntime.backend.run, model, [X]),
-            partial(onnxruntime.backend.prepare, session),
+            partial(onnxruntime.backend.run, two_nodes(), [X]),
+            partial(onnxruntime.backend.prepare, open_session()),
             partial(rep.run, [X]),
             rep.run_options,
         ):
             with self.subTest(str(call)):
-                with warnings.catch_warnings(record=True) as given:
-                    warnings.simplefilter("always")
+                with warnings.catch_warnings(record=True, action="always") as given:
                     call(**few)
                 self.assertTrue(given)
                 with self.assertRaisesRegex(NotPermittedError, "^keyword arguments: more than 256 in one call$"):

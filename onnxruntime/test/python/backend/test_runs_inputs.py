@@ -127,8 +127,7 @@ class InputsTest(InputTestCase):
     def test_surplus(self):
         a, b, c = self.a, self.b, self.c
         for inputs in ([a, b, c, a], (a, b, c, object(), None)):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True, action="always") as caught:
                 np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
             self.assertEqual(
                 [(warning.category, warning.filename) for warning in caught],

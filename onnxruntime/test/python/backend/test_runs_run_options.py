@@ -243,8 +243,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
         for keywords in (*run_configs, {"logid": long}, {long: 1}):
             refuses = contextlib.suppress if long in keywords else self.assertRaises  # an unknown name is ignored
             tracemalloc.start()
-            with warnings.catch_warnings(), refuses(NotPermittedError):
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"), refuses(NotPermittedError):
                 rep.run([X], **keywords)
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

@@ -254,8 +254,7 @@ class WhichTest(unittest.TestCase):
             ((*IDLE, CPU), (*IDLE, CPU)),
             ((CPU, *IDLE), (CPU, *IDLE)),
         ):
-            with self.subTest(names), warnings.catch_warnings(record=True) as given:
-                warnings.simplefilter("always")
+            with self.subTest(names), warnings.catch_warnings(record=True, action="always") as given:
                 rep = prepare({name: {} for name in names})
             self.assertEqual(len(given), AZURE in names)
             self.assertEqual((rep.providers, dict(rep.unconfirmed)), (want, {}))

@@ -197,9 +197,8 @@ class WithoutGlobalLockTest(unittest.TestCase):
                 self.subTest(ep),
                 mock.patch.object(backend, "get_available_providers", lambda: [ep, CPU]),  # noqa: B023
                 mock.patch.object(presence, "kinds", lambda: dict.fromkeys((ep, CPU), "built-in")),  # noqa: B023
-                warnings.catch_warnings(record=True) as given,
+                warnings.catch_warnings(record=True, action="always") as given,
             ):
-                warnings.simplefilter("always")
                 backend.prepare(two_nodes())
                 left_out = [warning for warning in given if "interpreter lock" in str(warning.message)]
                 self.assertEqual(len(left_out), 1)

@@ -385,8 +385,7 @@ def node_tests() -> Iterator[Variant]:
     """Yield ONNX's node tests that have one node and numeric inputs."""
     from onnx.backend.test import loader  # noqa: PLC0415
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         tests = loader.load_model_tests(kind="node")
     for test in tests:
         expanded = test.name.endswith("_expanded")

@@ -62,7 +62,6 @@ FAILING = {
     "device_type": "names devices that this machine need not have",
 }
 # Names that are refused on most machines: they are drawn seldom.
-_RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 SELDOM = {
     "mlas.disable_kleidiai",
     "mlas.enable_gemm_fastmath_arm64_bfloat16",
@@ -136,7 +135,7 @@ def some(table: dict, draw: random.Random, most: int) -> dict[str, object]:
     names = [
         name
         for name, rule in table.items()
-        if name not in FAILING and ((name not in SELDOM and rule.since <= _RELEASE) or draw.random() < 0.05)
+        if name not in FAILING and ((name not in SELDOM and rule.since <= config_keys.RELEASE) or draw.random() < 0.05)
     ]
     chosen = draw.sample(names, min(draw.randint(0, most), len(names)))
     return {name: drawn(table[name].kind, name, draw) for name in chosen}

@@ -72,8 +72,7 @@ def filler(pattern: int) -> InferenceSession:
 
 def tests(part: str) -> list[TestCase]:
     """Return the first node tests of each operator whose inputs are arrays."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         loaded = load_model_tests(kind="node")
     found = []
     number = Counter()
@@ -103,8 +102,7 @@ def variants(inputs: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, np.
             )
         if array.dtype.kind in "biuf":
             for value in (0, 1, -1):
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
+                with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
                     full = np.full(array.shape, value).astype(array.dtype)
                 yield f"{name} full of {value}", inputs | {name: full}
             if array.size > 1:

@@ -321,10 +321,9 @@ class CaptureBehaviour(CaptureInputs):
         rep, expected = self.prepare(chain()), Expected(chain())
         most, recording = (
             mock.patch.object(graph_ids, "MOST_GRAPHS", 3),
-            warnings.catch_warnings(record=True),
+            warnings.catch_warnings(record=True, action="always"),
         )
         with most, captured_ids(rep) as ids, recording as caught:
-            warnings.simplefilter("always")
             for i in range(24):
                 x = self.data(i, 1 + i % 6, 4)
                 config = {"gpu_graph_id": 40} if i % 6 == 5 else None

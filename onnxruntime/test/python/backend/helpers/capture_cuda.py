@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import unittest
 
-import numpy as np
 from onnx import ModelProto
 
 import onnxruntime
 import onnxruntime.backend
 from helpers.capture import Checks
 from helpers.execution_providers import gpus
+from helpers.models import same_array
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend import locks
 
@@ -47,7 +47,5 @@ class OnCuda(Checks, unittest.TestCase):
         return onnxruntime.backend.prepare(made, provider_options={CUDA: {}})
 
     def same(self, got, want) -> None:
-        self.assertEqual(len(got), len(want))
         for have, wanted in zip(got, want, strict=True):
-            self.assertEqual((have.shape, have.dtype), (wanted.shape, wanted.dtype))
-            np.testing.assert_array_equal(have, wanted)
+            same_array(have, wanted)
