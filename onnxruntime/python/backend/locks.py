@@ -36,6 +36,7 @@ from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
+from onnxruntime.backend.allowlist.rules import Texts, texts_of
 from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, Created
@@ -327,10 +328,8 @@ class LockPart(SessionPart):
         lock = of(construction.permit.providers)
         assert lock is not None  # only such sessions
         lock.run(None, bool)  # raises an error if this thread or this process cannot
-        for settings in construction.permit.providers.values():
-            device = settings.get("device_id")
-            if device is not None and device.text != "0":
-                _note_other_device(lock)  # before ORT changes CUDA's current device of this thread
+        # Before ORT changes CUDA's current device of this thread.
+        _note_other_devices(map(texts_of, construction.permit.providers.values()))
         return create_session(construction._replace(call=partial(_construct, lock)))
 
     def guard(self, session: InferenceSession) -> Guard | None:
@@ -344,10 +343,10 @@ def _construct(lock: SessionLock | _Both, constructor: Callable[[], InferenceSes
     return lock.run(None, _construct_owned, lock, constructor)
 
 
-def _note_other_device(lock: SessionLock | _Both) -> None:
-    if isinstance(lock, _Both):
-        lock = CUDA
-    lock.other_devices = True
+def _note_other_devices(options: Iterable[Texts]) -> None:
+    """Note whether the options of an EP specify another device than 0."""
+    if any(texts.get("device_id", "0") != "0" for texts in options):
+        CUDA.other_devices = True
 
 
 def _construct_owned(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:
@@ -364,8 +363,6 @@ def lock_of(session: InferenceSession) -> SessionLock | _Both | None:
     """Return the lock that the runs of a session need, under which the session is released, if any."""
     lock = of(session.get_providers())
     if lock is not None:
-        options = session.get_provider_options().values()
-        if any(texts.get("device_id", "0") != "0" for texts in options):
-            _note_other_device(lock)
+        _note_other_devices(session.get_provider_options().values())
         lock.own(session)
     return lock

@@ -314,12 +314,13 @@ class WhichTest(unittest.TestCase):
 
     def test_the_device_of_a_thread_is_known_before_the_creation(self):
         """A creation that fails can leave another device current in its thread."""
-        lock = SessionLock(side_by_side=True)
-        with mock.patch.object(locks, "of", return_value=lock):
+        self.addCleanup(setattr, locks.CUDA, "other_devices", locks.CUDA.other_devices)
+        for eps in (["CUDAExecutionProvider"], ["WebGpuExecutionProvider", "CUDAExecutionProvider"]):
+            locks.CUDA.other_devices = False
             for device_id in ("0", "1"):
                 with self.assertRaises(ZeroDivisionError):
-                    self.create(["CUDAExecutionProvider"], lambda: divmod(1, 0), device_id)
-                self.assertEqual(lock.other_devices, device_id == "1")
+                    self.create(eps, lambda: divmod(1, 0), device_id)
+                self.assertEqual(locks.CUDA.other_devices, device_id == "1")
 
     def test_a_new_session_belongs_to_the_lock(self):
         lock = SessionLock(side_by_side=True)
