@@ -31,17 +31,15 @@ def explain(
     permit: Permit,
     open_again: _Open,
 ) -> None:
-    """Raise a clearer error if the model cannot be captured. Return if the error has another cause.
+    """Raise a clearer error if ORT does not capture the model. Return if the error has another cause.
 
     :param open_again: opens the model with another permit.
     """
-    if not _is_refusal(error):
+    if OF_ORT not in str(error):
         return
     ep = capturing.of_permit(permit)[0]
     reason, advice = _reason_and_advice(error, ep, permit, open_again)
-    problem = f"{reason}. {advice}"
-    if OF_ORT in str(error):
-        problem += f". ORT error: {error}"
+    problem = f"{reason}. {advice}. ORT error: {error}"
     key = CAPTURE_SWITCHES[ep]
     raise reworded(
         type(error),

@@ -11,7 +11,6 @@ from onnxruntime.backend import locks
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
-from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs.direct_route import inner_of
 from onnxruntime.backend.session import capturing, state
 from onnxruntime.backend.session.construction import Construction, Created
@@ -29,8 +28,6 @@ class CapturePart(SessionPart):
 
         try:
             return _create(create_session, construction)
-        except NotPermittedError:
-            raise
         except Exception as error:
             advice.explain(error, construction.permit, open_again)
             raise
