@@ -56,15 +56,16 @@ class Capture:
         self,
         session: InferenceSession,
         switched_on: list[str],
-        lock: locks.SessionLock,
         checked: bool,
     ) -> None:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session: InferenceSession = proxy(session)  # the session refers to this object
         self.inner = inner_of(session)  # whose id is the key of this object
-        self.lock = lock
         self._on_webgpu = ep == WEBGPU
+        self.lock = locks.CUDA
+        if self._on_webgpu:
+            self.lock = locks.WEBGPU
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._way_out = "prepare the model without graph capture"
@@ -91,10 +92,10 @@ class Capture:
                 self._bindings = own_runs.refuse_wrong(session)
 
         self._ids = GraphIds(self._once, self._on_webgpu)
-        self._threads = Threads(lock, self._device_id, common=self._on_webgpu, worker=self._once)
+        self._threads = Threads(self.lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         # The lock releases them, and then the inner session.
-        self._begun: list[Graph] = lock.own(session).graphs
+        self._begun: list[Graph] = self.lock.own(session).graphs
         # The graphs share an arena, so one replay follows another. If one thread has captured all of them, its replays
         # do not take this lock, which takes a tenth of their time.
         self._turn = threading.RLock()

@@ -59,9 +59,7 @@ def capture_of(session: InferenceSession, checked: bool = False) -> Capture | No
     capture = captures.get(id(inner))
     if capture is None:
         locks.lock_of(session)  # it owns the session
-        lock = locks.of(switched_on[:1])
-        assert isinstance(lock, locks.SessionLock)  # of each EP that captures
-        capture = Capture(session, switched_on, lock, checked)
+        capture = Capture(session, switched_on, checked)
         # Several threads may make one for the first run. One operation of the dict chooses the one for all.
         capture = captures.setdefault(id(inner), capture)
     return capture
