@@ -74,22 +74,16 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
     """
     for name in names:
         try:
-            plugin = _register_once(name)
+            with _lock:
+                if name in _registered:
+                    continue
+                plugin = _register(name)
+                _registered[name] = plugin
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
-        if plugin is not None and not plugin.found_device:
+        if not plugin.found_device:
             warn(f"Plugin {show(name)} {NO_DEVICE}")
-
-
-def _register_once(name: str) -> _Plugin | None:
-    """Register a plugin under the lock, or return ``None`` if this process has registered it."""
-    with _lock:
-        if name in _registered:
-            return None
-        plugin = _register(name)
-        _registered[name] = plugin
-        return plugin
 
 
 def lacks_device(ep: str) -> bool:

@@ -89,7 +89,7 @@ class RegistrationTest(unittest.TestCase):
 
         def register() -> None:
             plugins._registered.clear()
-            plugins.register(["a_package", "another_package", "a_third_package"])
+            plugins.register(["a_package", "another_package", "a_third_package", "a_fourth_package"])
 
         def check(_: object) -> None:
             with ThreadPoolExecutor(1) as other:
