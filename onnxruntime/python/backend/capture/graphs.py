@@ -25,7 +25,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 from weakref import proxy
 
 import numpy as np
@@ -42,9 +42,7 @@ from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.direct_route import FastRun, inner_of, no_fast_path
 from onnxruntime.backend.runs.settings import RunSettings
 
-_Value: TypeAlias = np.ndarray | OrtValue
-_Feeds = Mapping[str, _Value]
-_Entries = Mapping[str, str]
+_Feeds = Mapping[str, np.ndarray | OrtValue]
 
 _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 
@@ -92,6 +90,7 @@ class Capture:
                 self._bindings = own_runs.refuse_wrong(session)
 
         self._ids = GraphIds(self._once, self._on_webgpu)
+        self.reserve_for_binding = self._ids.reserve_for_binding
         self._threads = Threads(self.lock, self._device_id, common=self._on_webgpu, worker=self._once)
         # Every graph ever begun: ORT may have captured it and may replay into its buffers as long as the session lives.
         # The lock releases them, and then the inner session.
@@ -101,10 +100,6 @@ class Capture:
         self._turn = threading.RLock()
         self._capturing_threads: set[int] = set()
         self._takes_turns = False
-
-    def reserve_for_binding(self, entries: _Entries) -> None:
-        """Reserve the graph id of the run config of a caller's own binding."""
-        self._ids.reserve_for_binding(entries)
 
     def _replays(self, call: RunSettings) -> bool:
         """Return whether a run with these settings captures or replays a graph."""
