@@ -53,13 +53,6 @@ def explain(
     ) from None
 
 
-def _is_refusal(error: Exception) -> bool:
-    """Return whether an error is a refusal of ORT, or of :func:`.eligibility.open_session`."""
-    if isinstance(error, NotPermittedError):
-        return error.key == CAPTURE_SWITCHES.get(error.provider)
-    return OF_ORT in str(error)
-
-
 def _reason_and_advice(
     error: Exception,
     ep: str,
@@ -80,12 +73,15 @@ def _reason_and_advice(
     try:
         open_again(permit._replace(sizes=sizes))
     except Exception as failure:  # ORT raises classes without a common base
-        if not _is_refusal(failure):  # such as a size that the model does not have
-            return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
-        fixed = None
+        same = f"The same applies with {setting}. {WITHOUT}"
         if OF_ORT in str(failure):
             fixed = _opened(open_again, without._replace(sizes=sizes))
-        return _reason(failure, fixed), f"The same applies with {setting}. {WITHOUT}"
+            return _reason(failure, fixed), same
+        # A refusal of eligibility.open_session.
+        if isinstance(failure, NotPermittedError) and failure.key == CAPTURE_SWITCHES[ep]:
+            return failure.reason, same
+        # Such as a size that the model does not have.
+        return reason, f"Fix the sizes of the free dimensions, as in {setting}. {_OTHERWISE}"
     return reason, f"With {setting}, the model can be captured. For several sizes, prepare the model once for each"
 
 
@@ -116,9 +112,7 @@ def _free_sizes(session: InferenceSession | None) -> tuple[dict[str, int], bool]
 
 
 def _reason(error: Exception, session: InferenceSession | None) -> str:
-    """Return why a model is not captured, with the operators that a session without capture has on the CPU EP."""
-    if isinstance(error, NotPermittedError):
-        return error.reason
+    """Return why ORT does not capture a model, with the operators that a session without capture has on the CPU EP."""
     reason = "ORT does not capture this model"
     if "control flow" in str(error):
         return f"{reason}, because it contains If, Loop, or Scan"
