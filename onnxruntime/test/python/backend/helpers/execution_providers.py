@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -29,6 +30,11 @@ OPENVINO = "OpenVINOExecutionProvider"
 HAS_BUILT_IN_OPENVINO = "OPENVINO" in onnxruntime.get_device()
 WEBGPU = "WebGpuExecutionProvider"
 INTEL = 0x8086
+# OpenVINO's plugin EP reads these options only inside load_config.
+_PROPERTIES = {
+    "num_of_threads": "INFERENCE_NUM_THREADS",
+    "precision": "INFERENCE_PRECISION_HINT",
+}
 NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
 
 
@@ -77,7 +83,9 @@ def add_openvino(options: onnxruntime.SessionOptions, settings: dict[str, str]) 
     """Add the OpenVINO EP, built-in or plugin, to the options of a session without the backend."""
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
     if devices:  # of the plugin
-        options.add_provider_for_devices(devices[:1], settings)
+        properties = {_PROPERTIES[option]: text.replace("FP32", "f32") for option, text in settings.items()}
+        load_config = json.dumps({"CPU": properties})
+        options.add_provider_for_devices(devices[:1], {"load_config": load_config})
     else:
         options.add_provider(OPENVINO, settings)
 
