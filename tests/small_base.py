@@ -72,9 +72,7 @@ class SmallBase(unittest.TestCase):
     """setup.py on a small base."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.site = self.folder / "site-packages"
         self.sources = self.folder / "backend"
         # What pip adds when it installs.
@@ -94,9 +92,7 @@ class SmallBase(unittest.TestCase):
         (self.sources / "runs" / "inner").mkdir(parents=True)
         (self.sources / "runs" / "inner" / "__init__.py").write_bytes(b"")
         (self.sources / "notes.txt").write_bytes(b"no part of the wheel")
-        sources = mock.patch.object(setup, "BACKEND_SOURCES", self.sources)
-        sources.start()
-        self.addCleanup(sources.stop)
+        self.enterContext(mock.patch.object(setup, "BACKEND_SOURCES", self.sources))
         self.version = setup.labeled("1.31.1")
 
     def put(self, path: str, content: bytes) -> None:

@@ -166,9 +166,7 @@ class SessionTest(unittest.TestCase):
 
 class DocumentTest(unittest.TestCase):
     def prepare_folder(self) -> Path:
-        made = tempfile.TemporaryDirectory()
-        self.addCleanup(made.cleanup)
-        folder = Path(made.name)
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / "model.onnx").write_bytes(two_nodes((2, 3)).SerializeToString())
         (folder / "models").symlink_to(Path(sys.prefix, "models"))
         for name in ("examples", "tools", "tests", "onnxruntime/test"):

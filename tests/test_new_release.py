@@ -40,8 +40,7 @@ RELEASES = {
 
 class ToolTest(unittest.TestCase):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name

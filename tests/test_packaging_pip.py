@@ -32,9 +32,7 @@ class TestPip(SmallBase):
         python("-m", "venv", "--without-pip", str(environment))
         pip = partial(python, "-m", "pip", "--isolated", "--python", str(environment / BIN / "python"))
         build = partial(pip, "wheel", "--no-deps", "--no-index", str(project))
-        setting = mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"})
-        setting.start()
-        self.addCleanup(setting.stop)
+        self.enterContext(mock.patch.dict(os.environ, {setup.SETTING: "onnxruntime-gpu==1.31.1"}))
         with self.assertRaises(subprocess.CalledProcessError) as failed:
             build("--no-build-isolation")
         advice = "pip install --no-deps onnxruntime-gpu===1.31.1"

@@ -87,8 +87,7 @@ class FirstStepTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.stock = stock_files()
-        cls.folder = Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.applies = first_step.derive(cls.folder, cls.stock)
 
     def density(self, folder: str) -> Density:
@@ -152,8 +151,7 @@ class PatchTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.stock = stock_files()
-        cls.folder = Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.tree = cls.make("right")
 
     @classmethod

@@ -58,14 +58,10 @@ def session(**config: object) -> dict:
 
 BAD_SETTINGS = {
     "file": session(**{"session.collect_node_memory_stats_to_file": "/tmp/x"}),
-    "nested value": session(**{"session.intra_op.allow_spinning": [[]]}),
-    "infinite threads": {"session_options": {"intra_op_num_threads": 1e999}},
     "list of EPs": {"provider_options": ["CPUExecutionProvider"]},
     "unknown dimension": {"free_dimension_overrides": {"batch": 1}},
-    "unknown keyword": {"model": "/etc/passwd"},
     "device": {"device": "CUDA"},
     "list": [],
-    "many": session(**{f"a{number}": 1 for number in range(2000)}),
 }
 BAD_BODIES = {
     "empty": b"",
@@ -79,21 +75,17 @@ BAD_BODIES = {
     "deep": b'{"inputs": ' + b"[" * 200_000,
     "deep and complete": b"[" * 100_000 + b"]" * 100_000,
     "deep input": b'{"inputs": {"X": ' + b"[" * 500 + b"]" * 500 + b"}}",
-    "deep setting": b'{"settings": {"session_config": {"x": ' + b"[" * 500 + b"]" * 500 + b"}}}",
     "deep objects": b'{"inputs": {"X": ' + b'{"a": ' * 500 + b"1" + b"}" * 500 + b"}}",
     "long number": b'{"inputs": {"X": ' + b"1" * 10_000 + b"}}",
 }
 BAD_INPUTS = {
     "missing": {},
     "null": {"X": None},
-    "null at depth": {"X": json.loads("[" * 60 + "null" + "]" * 60)},
     "shape": {"X": [[1, 2], [3, 4]]},
     "deep": {"X": json.loads("[" * 60 + "]" * 60)},
     "many dimensions": {"X": array(GOOD, shape=[1] * 65)},
     "object": {"X": {"a": 1}},
-    "long number": {"X": [[10**400, 2, 3], [4, 5, 6]]},
     "surrogate as a name": {"\ud800": GOOD},
-    "a long text": {"X": [["x" * 200_000] + [""] * 1000]},
     "list": [GOOD],
     "dtype": {"X": array(GOOD, dtype="object")},
     "dtype as a list": {"X": array(GOOD, dtype=["float32"])},
@@ -111,10 +103,9 @@ BAD_INPUTS = {
 class TestService(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        made = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(made.cleanup)
-        cls.folder = made.name
-        path = Path(made.name, "model.onnx")
+        made = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.folder = made
+        path = Path(made, "model.onnx")
         path.write_bytes(two_nodes((2, 3)).SerializeToString())
         cls.service = service.Service(str(path))
 

@@ -251,16 +251,15 @@ class ModelPackageTest(unittest.TestCase):
     """A session that ORT creates from a model package, with a path and bytes that are ``None``."""
 
     def test_it_is_prepared_run_and_closed(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
         variant = {"ep": CPU, "executor_info": {"ort": {"model_file": "model.onnx"}}}
         manifest = {
             "schema_version": "1.0",
             "components": {"whole": {"variants": {"default": variant}}},
         }
-        Path(folder.name, "model.onnx").write_bytes(two_nodes().SerializeToString())
-        Path(folder.name, "manifest.json").write_text(json.dumps(manifest))
-        package = onnxruntime.ModelPackageContext(folder.name)
+        Path(folder, "model.onnx").write_bytes(two_nodes().SerializeToString())
+        Path(folder, "manifest.json").write_text(json.dumps(manifest))
+        package = onnxruntime.ModelPackageContext(folder)
         options = onnxruntime.ModelPackageOptions(onnxruntime.SessionOptions())
         session = package.select_component("whole", options).create_session()
         with prepare(session, run_config=SHRINKING) as rep:

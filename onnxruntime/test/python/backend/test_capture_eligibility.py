@@ -111,8 +111,7 @@ class CheckTest(unittest.TestCase):
             mock.patch.object(onnxruntime, "__version__", ort),
             mock.patch.object(onnxruntime, "get_ep_devices", lambda: [cpu, self.device], create=True),
         ):
-            patch.start()
-            self.addCleanup(patch.stop)
+            self.enterContext(patch)
 
     def check(self, problem: str, made: ModelProto, on_cpu: str = "", ep: str = WEBGPU) -> None:
         """Check a session whose inputs of these names are on the CPU; without a problem, the session may capture."""

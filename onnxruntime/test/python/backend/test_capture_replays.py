@@ -21,10 +21,9 @@ from functools import partial
 from unittest import mock
 
 from helpers.capture import Expected, capture_of, chain, in_threads
-from helpers.capture_cuda import ORDINARY, OnCuda, needs_cuda, open_session
+from helpers.capture_cuda import ORDINARY, OnCuda, needs_cuda
 from helpers.locks import Held, in_run
 
-import onnxruntime.backend
 from onnxruntime.backend import locks
 from onnxruntime.backend.capture import graphs
 
@@ -32,33 +31,6 @@ from onnxruntime.backend.capture import graphs
 @needs_cuda
 class BesideOthersTest(OnCuda):
     """Captures during other CUDA calls of the process. SOFTCUDA_CAPTURE_US makes captures long."""
-
-    def test_sessions_without_capture(self):
-        """Two threads capture, each in its own session. A third opens, runs and releases sessions without capture."""
-        until = time.monotonic() + 1.0
-        expected = Expected(chain())
-
-        def capture(seed: int) -> None:
-            while time.monotonic() < until:
-                rep = self.prepare(chain())
-                for rows in (1, 2, 1, 500):
-                    self.check_run(rep, expected, self.data(seed + rows, rows, 4))
-
-        def other() -> None:
-            while time.monotonic() < until:
-                for rep in (
-                    self.ordinary(chain()),
-                    onnxruntime.backend.prepare(open_session(chain(), {})),
-                ):
-                    self.check_run(rep, expected, self.data(0, 3, 4))
-
-        with ThreadPoolExecutor(3) as pool:
-            for done in [
-                pool.submit(capture, 0),
-                pool.submit(capture, 9),
-                pool.submit(other),
-            ]:
-                done.result()
 
     def test_ordinary_runs_of_a_session_that_captures_are_alone(self):
         rep, x = self.prepare(chain()), self.data(0, 3, 4)

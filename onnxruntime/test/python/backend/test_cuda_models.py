@@ -126,14 +126,6 @@ class CapturedModelsTest(unittest.TestCase):
             with self.subTest(seed=seed), self.all_replayed():
                 self.runs(Pair(self.model(seed), by_set_providers=seed % 4 == 3), seed)
 
-    def test_set_providers_between_runs(self):
-        for seed in range(MODELS):
-            pair = Pair(self.model(seed))
-            with self.subTest(seed=seed):
-                for i in range(4):
-                    self.runs(pair, 10 * seed + i, RUNS // 4)
-                    pair.switch(bool(i % 2))
-
     def test_graphs_of_one_session_share_memory(self):
         """The intermediate values of graphs lie in the same memory, so that replays may not overlap."""
         shape, nodes, last = (64, 512), [], "X"

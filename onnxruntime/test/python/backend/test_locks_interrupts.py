@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import gc
 import importlib
@@ -201,26 +200,6 @@ class InterruptTest(unittest.TestCase):
                 if not interrupter.interrupted:
                     break
             self.assertFalse(interrupter.interrupted)
-
-    def test_at_random_moments(self):
-        if sys.gettrace() is not None:
-            self.skipTest("a tracer such as a coverage tool would be interrupted too, and keep its own lock")
-        lock = SessionLock(side_by_side=True)
-        calls = in_run(lock), in_replay(lock), in_alone(lock), in_block(lock)
-        check_free(*[in_run(lock)] * 3)
-        caught = 0
-        for i in range(300):
-            timer = threading.Timer(0.0003 + i * 2e-6, _thread.interrupt_main)
-            try:
-                timer.start()
-                while True:
-                    for call in calls:
-                        call(nothing)
-            except KeyboardInterrupt:
-                caught += 1
-            timer.join()
-        self.assertEqual(caught, 300)
-        check_free(in_alone(lock))
 
     @unittest.skipUnless(
         hasattr(signal, "pthread_kill"),

@@ -171,9 +171,7 @@ class WithoutGlobalLockTest(unittest.TestCase):
     """The locks of sessions do not work. A session on CUDA that does not capture needs none."""
 
     def setUp(self):
-        patch = mock.patch.object(threads, "has_global_lock", lambda: False)
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.enterContext(mock.patch.object(threads, "has_global_lock", lambda: False))
 
     def test_specified(self):
         for ep, options in (

@@ -89,9 +89,7 @@ class CommandTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = Path(folder.name)
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.enterClassContext(mock.patch.dict(os.environ, {"COLUMNS": "80"}))
         os.environ.pop(VARIABLE, None)
         cls.path = cls.folder / "two_nodes.onnx"

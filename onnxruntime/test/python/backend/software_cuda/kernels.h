@@ -75,7 +75,6 @@ typedef struct {
   // Finds the operation of an elementwise kernel, NULL where there is none. May be NULL.
   const void *(*operation)(const soft_kernel *);
 } soft_entry;
-extern const soft_entry soft_elementwise[], soft_layout[], soft_indexing[], soft_reductions[], soft_fusions[],
-    soft_random[];
+extern const soft_entry soft_elementwise[], soft_layout[], soft_indexing[], soft_reductions[], soft_fusions[];
 
 #endif

@@ -102,7 +102,7 @@ static void read_signature(soft_kernel *k) {
 
 static const soft_entry *find(const char *name) {
   static const soft_entry *const tables[] = {soft_elementwise, soft_layout, soft_indexing, soft_reductions,
-                                             soft_fusions, soft_random};
+                                             soft_fusions};
   static const char space[] = "onnxruntime::";
   if (strncmp(name, space, sizeof space - 1) != 0) return NULL;
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
