@@ -144,7 +144,7 @@ def _entries(settings: Mapping, prefix: str = "") -> Iterator[str]:
 
 
 def _output(output: dict) -> Cell:
-    texts = [inputs.declaration(output)]
+    texts = [inputs.declaration(output).removeprefix(f"{output['name']}: ")]  # the name is in the heading
     outcome = ""
     for kind, reference in _REFERENCES.items():
         difference = output.get(kind)
