@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 import unittest
 import warnings
@@ -17,6 +16,7 @@ import numpy as np
 from helpers import observable_models as models
 from helpers.allowlist import NEWEST, permit, session_config
 from helpers.children import run_code
+from helpers.environment import environment
 from helpers.models import two_nodes
 from test_allowlist_config_keys import OBSERVED, RELEASE, acts_here
 
@@ -131,7 +131,7 @@ class TestIdleThreads(unittest.TestCase):
 
     def test_the_environment_can_set_the_threads(self):
         config = '{"session_options": {"intra_op_num_threads": 3}, "provider_options": {}, "permit": {}}'
-        with mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": config}):
+        with environment(config):
             values, _ = self.spinning()
         self.assertEqual(values, ["0", None])
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import platform
 import sys
 import unittest
@@ -21,11 +20,11 @@ from helpers.command_line import (
     PREPACKING,
     SHRINKING,
     SPINNING,
-    VARIABLE,
     WRITES,
     CommandTest,
     Ran,
 )
+from helpers.environment import environment
 from helpers.models import no_session_opens
 
 import onnxruntime
@@ -341,7 +340,7 @@ class CheckTest(CommandTest):
 
     def test_the_environment_does_not_count(self):
         for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):
-            with mock.patch.dict(os.environ, {VARIABLE: value}):
+            with environment(value):
                 self.show("check", "{}")
                 self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
 

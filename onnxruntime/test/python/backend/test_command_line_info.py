@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -18,6 +17,7 @@ from unittest import mock
 import numpy as np
 import onnx
 from helpers.command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran, execute_here
+from helpers.environment import environment
 from helpers.processes import AZURE, QNN, device_of, process_with
 
 import onnxruntime
@@ -40,9 +40,9 @@ class InfoTest(CommandTest):
             "ORT_LOAD_CONFIG_FROM_MODEL",
             "ALLOW_RELEASED_ONNX_OPSET_ONLY",
         ]
-        environment = {VARIABLE: "{\n", **dict.fromkeys(names, "")}
+        variables_of_ort = {VARIABLE: "{\n", **dict.fromkeys(names, "")}
         wheels = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
-        variables = mock.patch.dict(os.environ, environment | {"COLUMNS": "999"}, clear=True)
+        variables = mock.patch.dict(os.environ, variables_of_ort | {"COLUMNS": "999"}, clear=True)
         with process_with(bundled=(AZURE,), devices=devices), wheels, variables:
             found, page = self.json("info"), Ran("info").out
         versions = {
@@ -64,7 +64,7 @@ class InfoTest(CommandTest):
             "backend": onnxruntime.backend.__version__,
             "wheels": [f"onnx {onnx.__version__}"],
             "device": onnxruntime.get_device(),
-            "environment": environment,
+            "environment": variables_of_ort,
             "providers": [
                 {"name": AZURE} | works,
                 {"name": CPU} | works,
@@ -122,7 +122,7 @@ class InfoTest(CommandTest):
 class ChildTest(CommandTest):
     def test_an_ep_that_works_and_one_that_does_not(self):
         # The environment's configuration concerns all EPs, so it does not count.
-        with mock.patch.dict(os.environ, {VARIABLE: "{broken"}):
+        with environment("{broken"):
             found = {one["name"]: one["works"] for one in self.json("info")["providers"]}
             _, error = info.in_child(["run", str(self.path), "--repeat", "0"], configured=True)
             self.assertIn(VARIABLE, error)
@@ -203,9 +203,8 @@ class ProvidersTest(CommandTest):
 
     def test_plugins_of_the_environment(self):
         config = {"plugins": ["no_such_package", f"{ABSENT}={os.path.abspath('x.so')}"]}
-        environment = mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
-        with environment, registers as register, warnings.catch_warnings(action="ignore"):
+        with environment(config), registers as register, warnings.catch_warnings(action="ignore"):
             with (
                 mock.patch.dict(plugins._registered),
                 warnings.catch_warnings(record=True, action="always") as given,

@@ -17,12 +17,12 @@ from helpers.children import run_code
 from helpers.command_line import (
     CPU,
     SPINNING,
-    VARIABLE,
     WRITES,
     CommandTest,
     Ran,
     execute_here,
 )
+from helpers.environment import environment
 from helpers.models import model, parsed, two_nodes
 from onnx import helper
 
@@ -126,7 +126,7 @@ class TerminalTest(CommandTest):
     """Pages of 60, 80 and 200 columns, and names that act on a terminal."""
 
     @mock.patch.object(info, "in_child", execute_here)
-    @mock.patch.dict(os.environ, {VARIABLE: json.dumps({"run_config": {}})})
+    @environment({"run_config": {}})
     def test_every_command_at_every_width(self):
         path = self.put(f"{'long' * 20}.onnx", two_nodes())
         name = "x\x1b[2J\x1b]0;owned\x07\rerror\u202e\x9b"

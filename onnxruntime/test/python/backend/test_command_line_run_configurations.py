@@ -25,6 +25,7 @@ from helpers.command_line import (
     Ran,
     execute_here,
 )
+from helpers.environment import environment
 from helpers.models import parsed, two_nodes
 
 import onnxruntime
@@ -48,7 +49,7 @@ class ConfigurationTest(CommandTest):
         found = self.run_one(path, "--free-dimension", "N=2", *parallel.split())
         self.assertEqual(found["outputs"][0]["shape"], [2, 3])
         self.assertEqual(found["session_options"], {"execution_mode": "ORT_PARALLEL"})
-        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)}):
+        with environment(config):
             out = self.show("run", path, "--session-option", "use_deterministic_compute=1")
         row = "\nsession_options          use_deterministic_compute = True, intra_op_num_threads"
         self.assertIn(row, out)
@@ -58,8 +59,7 @@ class ConfigurationTest(CommandTest):
             "provider_options": {CPU: {}},
             "session_config": {SPINNING: 0, PREPACKING: 1},
         }
-        environment = {"session_config": {SPINNING: 1}, "run_config": SHRINKING}
-        with mock.patch.dict(os.environ, {VARIABLE: json.dumps(environment)}):
+        with environment({"session_config": {SPINNING: 1}, "run_config": SHRINKING}):
             found = self.run_one(
                 self.path,
                 "--config",
@@ -176,7 +176,7 @@ class ConfigurationTest(CommandTest):
             self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
     def test_the_settings_of_callers_do_not_narrow_a_command(self):
-        with mock.patch.dict(os.environ, {VARIABLE: '{"permit": {}, "session_options": {"logid": "a"}}'}):
+        with environment('{"permit": {}, "session_options": {"logid": "a"}}'):
             found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")
             self.assertEqual(
                 (found["session_config"], found["session_options"]),
@@ -186,7 +186,7 @@ class ConfigurationTest(CommandTest):
         self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
 
     def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self):
-        with mock.patch.dict(os.environ, {VARIABLE: '{"session_config": {"x": "1"}}'}):
+        with environment('{"session_config": {"x": "1"}}'):
             self.assertIn(
                 FROM_ENVIRONMENT,
                 self.mistake("run", self.path, "--extension", "no_such_package"),
@@ -216,8 +216,7 @@ class ConfigurationTest(CommandTest):
         found = self.run_one(path, "--extension", "onnxruntime_extensions", "--compare")
         self.assertEqual(found["extensions"], ["onnxruntime_extensions"])
         self.assertTrue(found["outputs"][0]["difference"]["within"])
-        environment = mock.patch.dict(os.environ, {VARIABLE: '{"extensions": ["onnxruntime_extensions"]}'})
-        with environment:
+        with environment({"extensions": ["onnxruntime_extensions"]}):
             self.assertIn(
                 "\nextensions               onnxruntime_extensions\n",
                 self.show("run", path, "--repeat", "1"),

@@ -15,6 +15,7 @@ from unittest import mock
 
 import numpy as np
 import test_request as request_tests
+from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -23,7 +24,6 @@ from onnxruntime.backend import errors, request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
-VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"
@@ -31,11 +31,6 @@ SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 GRAPH_ID = "gpu_graph_id"
 CLOSED, OPEN = (two_nodes((size, 3)).SerializeToString() for size in (2, "N"))  # with fixed shapes, or without
 WRITES = "session.collect_node_memory_stats_to_file"
-
-
-def environment(value: object):
-    """A context with the variable set: to text as it is, to anything else as JSON."""
-    return mock.patch.dict(os.environ, {VARIABLE: value if isinstance(value, str) else json.dumps(value)})
 
 
 def prepare(model=CLOSED, **keywords):
@@ -209,14 +204,12 @@ class BrokenTest(unittest.TestCase):
         deep = "[" * 100_000
         for text, why in (
             ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
-            ("{'session_config': {}}", "not JSON"),
             ('{"session_config": {}} {}', "not JSON[^@]*$"),
             ("[]", "must be an object"),
             (
                 '{"plugins": "a"}',
                 "plugins must be a list of package names and EP=LIBRARY texts, not 'a'",
             ),
-            ("null", "must be an object"),
             ('{"session_config": null}', "session_config must be an object"),
             (
                 '{"provider_options": {"CPUExecutionProvider": 1}}',
@@ -264,7 +257,6 @@ class BrokenTest(unittest.TestCase):
         for config, place in (
             ({"session_config": {WRITES: "x"}}, rf"session_config\['{WRITES}'\]"),
             ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
-            ({"session_config": {PREPACKING: [1]}}, rf"session_config\['{PREPACKING}'\]"),
             (
                 {"session_config": {"session.disable_cpu_ep_fallback": 1}},
                 "an execution provider",
@@ -277,8 +269,6 @@ class BrokenTest(unittest.TestCase):
                 {"provider_options": {"NoSuchExecutionProvider": {}}},
                 r"provider_options\['NoSuch",
             ),
-            ({"provider_options": {CPU: {"x": 1}}}, rf"provider_options\['{CPU}'\]\['x'\]"),
-            ({"provider_options": {"CANNExecutionProvider": {}}}, "CANN.*not available"),
             ({"session_options": {"no_such": 1}}, r"session_options\['no_such'\]"),
             ({"free_dimension_overrides": {"N": 2}}, "no dimension"),
         ):

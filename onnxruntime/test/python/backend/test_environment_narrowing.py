@@ -16,6 +16,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.allowlist import NEWEST
+from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -29,7 +30,6 @@ from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import of_call
 
-VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 CPU, CUDA, TENSORRT, CANN, OPENVINO = (f"{n}ExecutionProvider" for n in ("CPU", "CUDA", "Tensorrt", "CANN", "OpenVINO"))
 THREADS, PREPACKING, SPINNING = (
     "intra_op_num_threads",
@@ -144,10 +144,6 @@ BROKEN = [
     *({"session_options": {THREADS: allowed}} for allowed in (2, False, None, [], {}, "2")),
     *({"provider_options": eps} for eps in ({CPU: True}, [CPU], {CUDA: {"device_id": 1}})),
 ]
-
-
-def environment(config: object):
-    return mock.patch.dict(os.environ, {VARIABLE: json.dumps(config)})
 
 
 def permit(device: str | None = None, **given: object) -> Permit:
@@ -373,7 +369,7 @@ class CallsTest(Case):
             path = Path(folder, "policy.json")
             for allowed in ([1], [2]):
                 path.write_text(json.dumps({"permit": {"session_options": {THREADS: allowed}}}))
-                with mock.patch.dict(os.environ, {VARIABLE: f"@{path}"}):
+                with environment(f"@{path}"):
                     onnxruntime.backend.prepare(MODEL, intra_op_num_threads=allowed[0])
                     self.refused(
                         (THREADS, "", ""),

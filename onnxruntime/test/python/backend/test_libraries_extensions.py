@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 import onnx
+from helpers.environment import environment
 from helpers.models import no_session_opens, parsed, two_nodes
 
 import onnxruntime
@@ -54,8 +55,8 @@ def modules(**sources: str) -> Iterator[Path]:
 
 
 class ExtensionTest(unittest.TestCase):
-    def environment(self, *names: str) -> mock.patch.dict:
-        return mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": json.dumps({"extensions": names})})
+    def extensions(self, *names: str) -> mock.patch.dict:
+        return environment({"extensions": names})
 
     def upper(self) -> onnx.ModelProto:
         """Create a model with an operator of onnxruntime-extensions: it converts text to upper case."""
@@ -76,7 +77,7 @@ class ExtensionTest(unittest.TestCase):
             ("onnxruntime_extensions", "onnxruntime_extensions"),
             (self.library(), Path(self.library()).name),
         ):
-            with self.environment(name):
+            with self.extensions(name):
                 for made in (self.upper(), self.upper().SerializeToString()):
                     rep = onnxruntime.backend.prepare(made, provider_options={CPU: {}})
                     self.assertEqual(rep.run([text])[0].tolist()[1], "ABC")
@@ -98,14 +99,14 @@ class ExtensionTest(unittest.TestCase):
                 ((self.library(), str(link)), file),
                 ((str(link), "onnxruntime_extensions", self.library()), link.name),
             ):
-                with self.subTest(names), self.environment(*names):
+                with self.subTest(names), self.extensions(*names):
                     rep = onnxruntime.backend.prepare(self.upper(), provider_options={CPU: {}})
                     self.assertEqual(rep.extensions, (reported,))
 
     @needs_extensions
     def test_a_package_that_returns_a_path_object(self):
         source = f"import pathlib\ndef get_library_path():\n    return pathlib.Path({self.library()!r})\n"
-        with modules(odd=source), self.environment("odd"):
+        with modules(odd=source), self.extensions("odd"):
             self.assertEqual(onnxruntime.backend.prepare(two_nodes()).extensions, ("odd",))
 
     def test_packages_without_a_library(self):
@@ -139,7 +140,7 @@ class ExtensionTest(unittest.TestCase):
 
     def assert_not_registered(self, name: str, problem: str = "") -> None:
         with (
-            self.environment(name),
+            self.extensions(name),
             no_session_opens(),
             self.assertRaisesRegex(RuntimeError, problem) as error,
         ):

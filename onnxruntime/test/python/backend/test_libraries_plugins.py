@@ -17,6 +17,7 @@ from functools import partial
 from typing import NoReturn
 from unittest import mock
 
+from helpers.environment import environment
 from helpers.models import no_session_opens, two_nodes
 from helpers.threads import at_every_moment
 from test_libraries_extensions import modules
@@ -45,8 +46,7 @@ class RegistrationTest(unittest.TestCase):
         self.enterContext(warnings.catch_warnings(action="error"))
 
     def prepare(self, *names: str, **keywords: object):
-        environment = {"ORT_ONNX_BACKEND_CONFIG": json.dumps({"plugins": names})}
-        with mock.patch.dict(os.environ, environment):
+        with environment({"plugins": names}):
             return onnxruntime.backend.prepare(two_nodes(), **{"provider_options": {CPU: {}}} | keywords)
 
     def fails(self, *names: str) -> str:
@@ -162,7 +162,7 @@ class RegistrationTest(unittest.TestCase):
         for text, supported in ((json.dumps(config), True), ("{", False)):
             with (
                 self.subTest(text),
-                mock.patch.dict(os.environ, {"ORT_ONNX_BACKEND_CONFIG": text}),
+                environment(text),
             ):
                 self.found = []
                 plugins._registered.clear()

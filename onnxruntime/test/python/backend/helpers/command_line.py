@@ -21,6 +21,7 @@ from unittest import mock
 import onnx
 
 import onnxruntime
+from helpers.environment import VARIABLE
 from helpers.models import two_nodes
 from onnxruntime.backend.command_line import main
 from onnxruntime.backend.command_line.output import MistakeError, Page
@@ -28,7 +29,6 @@ from onnxruntime.backend.libraries import plugins
 
 CPU = "CPUExecutionProvider"
 ABSENT = "CANNExecutionProvider"
-VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"
 SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
