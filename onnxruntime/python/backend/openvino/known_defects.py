@@ -100,10 +100,13 @@ class _Graph:
         self.inputs = {value.name: value.shape for value in session.get_inputs()}  # with free_dimension_overrides
         fixed = ModelProto()
         fixed.CopyFrom(model)
+        self.sizes: dict[str, int] = {}  # by name of a dimension
         for value in fixed.graph.input:
             sizes = self.inputs.get(value.name, ())
             for dimension, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
                 if type(size) is int:
+                    if dimension.dim_param:
+                        self.sizes[dimension.dim_param] = size
                     dimension.dim_value = size
         with suppress(Exception):  # such as a model of an opset that onnx does not know
             fixed = infer_shapes(fixed)
@@ -121,6 +124,9 @@ class _Graph:
         self.from_shapes |= _names(graph.initializer)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
+                for dimension in value.type.tensor_type.shape.dim:
+                    if dimension.dim_param in self.sizes:
+                        dimension.dim_value = self.sizes[dimension.dim_param]
                 self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type, "")
                 self.shapes[value.name] = _sizes(value)
         for node in graph.node:
@@ -158,17 +164,18 @@ def _passes_state_on(node: NodeProto, constants: set[str]) -> str:
 
 
 def _unread(graph: GraphProto) -> str:
-    """Return an input that no node reads, and that stands before one that a node reads."""
-    read = _names(graph.output)
+    """Return an input that no node reads, and that stands before one whose values OpenVINO reads."""
+    read = _names(graph.output) | _names(graph.initializer)
+    first = set()  # OpenVINO may not read the others, such as a shape that it knows
     for node in graph.node:
         read |= _names_in(node)
-    constants = _names(graph.initializer)
+        if node.op_type not in ("Shape", "Size"):
+            first.update(node.input[:1])
     unread = ""
     for value in graph.input:
-        if value.name in read:
-            if unread:
-                return unread
-        elif value.name not in constants:
+        if unread and value.name in first:
+            return unread
+        if value.name not in read:
             unread = unread or value.name
     return ""
 

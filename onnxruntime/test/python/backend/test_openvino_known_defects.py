@@ -32,7 +32,7 @@ REFUSED = {
     "clips": ("returns 0 for positive", 32),
 }
 ON_PLUGIN = ("tile", "layout", "lengths")  # structures that are refused on the plugin EP, too
-IF = """(float[N,2] x, bool b) => (float[A,B] y) { z = Abs(x) y = If(b) <
+IF = """(float[N,2] x, bool b) => (float[A,B] y) { s = Shape(x) z = Reshape(x, s) y = If(b) <
     then_branch = t () => (float[N,2] v) { v = Neg(z) }, else_branch = e () => (float[M,B] w) { w = Exp(z) }> }"""
 TILE_IN_IF = """(float[2,3,4,5] x, int64[4] r, bool b) => (float[A,B,C,D] y) { y = If(b) <
     then_branch = t () => (float[A,B,C,D] v) { v = Tile(x, r) },
@@ -45,11 +45,12 @@ RIGHT = {
     "(float[2] u, float[2] x) => (float[2] y) { z = Neg(x) y = Abs(z) }": "Neg",
     "(float[2] u, float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Identity(u) }": "",
     "(float[2] x, int64[1] r) => (float[2] y, float[N] z) { y = Max(x) z = Tile(x, r) }": "",
+    "(float[2] x, float[2] u, int64[1] r) => (float[2] y) { z = Neg(x) y = Reshape(z, r) }": "",
     "(int64[2] x) => (int64[2] y, float[2] z) { y = Identity(x) z = Cast<to=1>(y) }": "",
     "(float[2] x) => (int64[2] y) <int64 l = {0}> { z = Cast<to=7>(x) y = Clip(z, l) }": "",
     "(float[2,3,4,N] x) => (float[A,B,C,D] y) { r = Shape(x) y = Tile(x, r) }": "",
     IF.replace("Exp(z)", "Constant<value = float[1,2] {1, 2}>()"): "",
-    IF.replace("Exp(z)", "Concat<axis=1>(z, z)"): "",
+    IF.replace("Exp(z)", "Concat<axis=1>(x, x)"): "",
     """(float[N,2] x) => (float[A,B] y) { s = Size(x) b = Equal(s, s) y = If(b) <
     then_branch = t () => (float[N,2] v) { v = Neg(x) }, else_branch = e () => (float[M,B] w) { w = Exp(x) }> }""": "",
     READ_IN_IF: "",
