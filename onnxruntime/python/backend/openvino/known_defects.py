@@ -100,14 +100,15 @@ class _Graph:
         self.inputs = {value.name: value.shape for value in session.get_inputs()}  # with free_dimension_overrides
         fixed = ModelProto()
         fixed.CopyFrom(model)
-        self.sizes: dict[str, int] = {}  # by name of a dimension
+        self.sizes: dict[str, int] = {}  # of named dimensions of inputs, 0 if free
         for value in fixed.graph.input:
             sizes = self.inputs.get(value.name, ())
             for dimension, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
-                if type(size) is int:
-                    if dimension.dim_param:
-                        self.sizes[dimension.dim_param] = size
-                    dimension.dim_value = size
+                known = size if type(size) is int else 0
+                if dimension.dim_param:
+                    self.sizes[dimension.dim_param] = known
+                if known:
+                    dimension.dim_value = known
         with suppress(Exception):  # such as a model of an opset that onnx does not know
             fixed = infer_shapes(fixed)
         self.nodes = fixed.graph.node
@@ -115,6 +116,7 @@ class _Graph:
         self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
         self.types: dict[str, str] = {}
         self.shapes: dict[str, list] = {}
+        self.larger: dict[str, int] = {}  # by value, the number of sizes that can differ from 1 in a run
         self.copies = set(self.inputs)
         self._add(fixed.graph)
         # OpenVINO runs a graph with one free shape otherwise.
@@ -124,9 +126,13 @@ class _Graph:
         self.from_shapes |= _names(graph.initializer)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
+                larger = 0
                 for dimension in value.type.tensor_type.shape.dim:
-                    if dimension.dim_param in self.sizes:
-                        dimension.dim_value = self.sizes[dimension.dim_param]
+                    known = self.sizes.get(dimension.dim_param)
+                    if known:
+                        dimension.dim_value = known
+                    larger += dimension.dim_value > 1 or known == 0
+                self.larger[value.name] = larger
                 self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type, "")
                 self.shapes[value.name] = _sizes(value)
         for node in graph.node:
@@ -192,8 +198,7 @@ def _copy(node: NodeProto, graph: _Graph) -> str:
 
 
 def _tile(node: NodeProto, graph: _Graph) -> str:
-    sizes = graph.shapes.get(node.input[0], [])
-    if node.input[1] not in graph.inputs or len(sizes) - sizes.count(1) < 4:
+    if node.input[1] not in graph.inputs or graph.larger.get(node.input[0], 0) < 4:
         return ""
     return f"has repeats that are an input of the model. {_NOT_WRITTEN}. Make the repeats an initializer"
 

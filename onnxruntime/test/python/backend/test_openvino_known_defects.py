@@ -49,6 +49,8 @@ RIGHT = {
     "(int64[2] x) => (int64[2] y, float[2] z) { y = Identity(x) z = Cast<to=1>(y) }": "",
     "(float[2] x) => (int64[2] y) <int64 l = {0}> { z = Cast<to=7>(x) y = Clip(z, l) }": "",
     "(float[2,3,4,N] x) => (float[A,B,C,D] y) { r = Shape(x) y = Tile(x, r) }": "",
+    """(float[N,3,4,5] x, int64[4] r) => (float[A,B,C,D] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+    first = Slice(x, zero, one, zero) y = Tile(first, r) }""": "",
     IF.replace("Exp(z)", "Constant<value = float[1,2] {1, 2}>()"): "",
     IF.replace("Exp(z)", "Concat<axis=1>(x, x)"): "",
     """(float[N,2] x) => (float[A,B] y) { s = Size(x) b = Equal(s, s) y = If(b) <
