@@ -115,12 +115,12 @@ class _Graph:
         self.outputs = _names(fixed.graph.output)
         self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
         self.types: dict[str, str] = {}
-        self.shapes: dict[str, list] = {}
+        self.fixed: set[str] = set()  # values whose shapes are the same in each run
         self.larger: dict[str, int] = {}  # by value, the number of sizes that can differ from 1 in a run
         self.copies = set(self.inputs)
         self._add(fixed.graph)
         # OpenVINO runs a graph with one free shape otherwise.
-        self.is_fixed = not any(map(self.is_free, self.inputs.keys() | self.outputs))
+        self.is_fixed = self.fixed.issuperset(self.inputs.keys() | self.outputs)
 
     def _add(self, graph: GraphProto) -> None:
         self.from_shapes |= _names(graph.initializer)
@@ -134,7 +134,8 @@ class _Graph:
                     larger += dimension.dim_value > 1 or known == 0
                 self.larger[value.name] = larger
                 self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type, "")
-                self.shapes[value.name] = _sizes(value)
+                if 0 not in _sizes(value):
+                    self.fixed.add(value.name)
         for node in graph.node:
             if node.op_type in ("Shape", "Size") or self.from_shapes.issuperset(_names_in(node)):
                 self.from_shapes.update(node.output)
@@ -142,10 +143,6 @@ class _Graph:
                 self.copies.add(node.output[0])
             for body in _subgraphs(node):
                 self._add(body)
-
-    def is_free(self, name: str) -> bool:
-        """Return whether the shape of a value can differ between runs."""
-        return 0 in self.shapes.get(name, [0])
 
 
 # Each rule returns the structure, its effect, and what to do, or "".
@@ -208,7 +205,7 @@ def _recurrent(node: NodeProto, graph: _Graph) -> str:
         if attribute.name == "layout" and attribute.i:
             return f"has layout 1. {OPENVINO} returns values for layout 0. Use layout 0"
     lengths = node.input[4] if len(node.input) > 4 else ""
-    if lengths and graph.is_free(node.input[0]) and lengths not in graph.from_shapes:
+    if lengths and node.input[0] not in graph.fixed and lengths not in graph.from_shapes:
         return f"has sequence_lens. {OPENVINO} ignores them. {_FIX}"
     return ""
 
