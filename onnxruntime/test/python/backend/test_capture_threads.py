@@ -275,6 +275,8 @@ class WorkerTest(unittest.TestCase):
 
     def end(self, thread: int) -> None:
         """Send an exception to a thread, which ends it at its next step of Python."""
+        if sys.gettrace() is not None:
+            self.skipTest("with a tracer such as a coverage tool, Python 3.11 waits for the thread indefinitely")
         sent = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
         self.assertEqual(sent, 1)
 
