@@ -352,6 +352,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=build if build.is_dir() else None) as folder:
         results = try_all(found, sources, arguments, Path(folder))
     if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
         report = [mutant._asdict() | {"killed_by": killed_by} for mutant, killed_by in results]
         arguments.json.write_text(json.dumps(report, indent=1))
     survivors = [mutant for mutant, killed_by in results if not killed_by]

@@ -196,6 +196,12 @@ class TestValueKinds(unittest.TestCase):
                     self.assertIsInstance(raised.exception, ForbiddenError)
                     self.assertEqual(str(raised.exception), kind.forbidden)
 
+    def test_the_reason_of_text_of_another_form(self):
+        kind = Parts("[a-c]+", "parts", 3, "[a-c]", lambda text: f"{text} is of the EP")
+        for text, reason in {"ddd": "ddd is of the EP", "dddd": "not of the accepted form"}.items():
+            with self.assertRaisesRegex(ValueError, f"^{reason}$"):
+                kind.parse(text)
+
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
         for text, on in {
             "1": True,

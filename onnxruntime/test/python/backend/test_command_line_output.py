@@ -73,6 +73,15 @@ class TextTest(unittest.TestCase):
             ],
         )
 
+    def test_a_warning_removes_the_progress(self):
+        with (
+            mock.patch.object(output.progress, "clear") as clear,
+            mock.patch.object(sys, "stderr", io.StringIO()) as err,
+        ):
+            main._show_warning("a\nb")
+        clear.assert_called_once_with()
+        self.assertEqual(err.getvalue(), "warning: a b\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -31,6 +31,7 @@ from onnxruntime.backend.capture import graphs, sessions
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
+from onnxruntime.backend.runs.settings import RunSettings
 from onnxruntime.backend.session import capturing, state
 from onnxruntime.backend.session.construction import Created
 
@@ -54,6 +55,15 @@ def graph_on_the_cpu() -> graphs.Graph:
     """Return a graph of another session, which has an inner session and a binding of ORT."""
     session = InferenceSession(two_nodes().SerializeToString(), providers=[CPU])
     return graphs.Graph("0", session)
+
+
+class GraphTest(unittest.TestCase):
+    def test_options_are_those_of_the_settings(self):
+        graph = graph_on_the_cpu()
+        first, second = (RunSettings({"logid": logid}, {}) for logid in "ab")
+        for settings in (first, first, second, first):
+            self.assertEqual(graph.options(settings).logid, settings.options.logid)
+        self.assertIs(graph.options(first), graph.options(first))
 
 
 @needs_global_lock
