@@ -100,15 +100,14 @@ class _Graph:
         self.inputs = {value.name: value.shape for value in session.get_inputs()}  # with free_dimension_overrides
         fixed = ModelProto()
         fixed.CopyFrom(model)
-        self.sizes: dict[str, int] = {}  # of named dimensions of inputs, 0 if free
+        self.sizes: dict[str, int] = {}  # of free dimensions of inputs that the session fixes, by name
         for value in fixed.graph.input:
             sizes = self.inputs.get(value.name, ())
             for dimension, size in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
-                known = size if type(size) is int else 0
-                if dimension.dim_param:
-                    self.sizes[dimension.dim_param] = known
-                if known:
-                    dimension.dim_value = known
+                if type(size) is int:
+                    if dimension.dim_param:
+                        self.sizes[dimension.dim_param] = size
+                    dimension.dim_value = size
         with suppress(Exception):  # such as a model of an opset that onnx does not know
             fixed = infer_shapes(fixed)
         self.nodes = fixed.graph.node
@@ -116,7 +115,7 @@ class _Graph:
         self.from_shapes: set[str] = set()  # values that are computed from constants and shapes only
         self.types: dict[str, str] = {}
         self.fixed: set[str] = set()  # values whose shapes are the same in each run
-        self.larger: dict[str, int] = {}  # by value, the number of sizes that can differ from 1 in a run
+        self.larger: dict[str, int] = {}  # by value of known rank, the number of sizes that can differ from 1
         self.copies = set(self.inputs)
         self._add(fixed.graph)
         # OpenVINO runs a graph with one free shape otherwise.
@@ -126,15 +125,15 @@ class _Graph:
         self.from_shapes |= _names(graph.initializer)
         for values in (graph.input, graph.output, graph.value_info):
             for value in values:
-                larger = 0
-                for dimension in value.type.tensor_type.shape.dim:
-                    known = self.sizes.get(dimension.dim_param)
-                    if known:
-                        dimension.dim_value = known
-                    larger += dimension.dim_value > 1 or known == 0
-                self.larger[value.name] = larger
+                tensor = value.type.tensor_type
+                for dimension in tensor.shape.dim:
+                    if dimension.dim_param in self.sizes:
+                        dimension.dim_value = self.sizes[dimension.dim_param]
+                sizes = _sizes(value)
+                if tensor.HasField("shape"):
+                    self.larger[value.name] = len(sizes) - sizes.count(1)
                 self.types[value.name] = _TYPES.get(value.type.tensor_type.elem_type, "")
-                if 0 not in _sizes(value):
+                if 0 not in sizes:
                     self.fixed.add(value.name)
         for node in graph.node:
             if node.op_type in ("Shape", "Size") or self.from_shapes.issuperset(_names_in(node)):
@@ -167,18 +166,17 @@ def _passes_state_on(node: NodeProto, constants: set[str]) -> str:
 
 
 def _unread(graph: GraphProto) -> str:
-    """Return an input that no node reads, and that stands before one whose values OpenVINO reads."""
-    read = _names(graph.output) | _names(graph.initializer)
-    first = set()  # OpenVINO may not read the others, such as a shape that it knows
+    """Return an input that no node reads, and that is listed before one that a node reads."""
+    read = _names(graph.output)
     for node in graph.node:
         read |= _names_in(node)
-        if node.op_type not in ("Shape", "Size"):
-            first.update(node.input[:1])
+    constants = _names(graph.initializer)
     unread = ""
     for value in graph.input:
-        if unread and value.name in first:
-            return unread
-        if value.name not in read:
+        if value.name in read:
+            if unread:
+                return unread
+        elif value.name not in constants:
             unread = unread or value.name
     return ""
 
@@ -195,7 +193,8 @@ def _copy(node: NodeProto, graph: _Graph) -> str:
 
 
 def _tile(node: NodeProto, graph: _Graph) -> str:
-    if node.input[1] not in graph.inputs or graph.larger.get(node.input[0], 0) < 4:
+    repeats = graph.inputs.get(node.input[1])
+    if not repeats or repeats[0] in (1, 2, 3) or graph.larger.get(node.input[0], 4) < 4:
         return ""
     return f"has repeats that are an input of the model. {_NOT_WRITTEN}. Make the repeats an initializer"
 

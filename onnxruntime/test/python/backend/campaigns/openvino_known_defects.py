@@ -95,8 +95,13 @@ STRUCTURES = {
             SHAPE=MATRICES,
         ),
         *variants(
-            "(float[SHAPE] u, float[SHAPE] x) => (float[SHAPE] yREST }",
-            REST=") { y = Add(x, u); ) { y = Neg(x) d = Abs(u); , int64 z) { y = Neg(x) z = Size(u)",
+            "(float[SHAPE] u, float[SHAPE] xREST }",
+            REST="""
+                ) => (float[SHAPE] y) { y = Add(x, u)
+                ) => (float[SHAPE] y) { y = Neg(x) d = Abs(u)
+                ) => (float[SHAPE] y, int64 z) { y = Neg(x) z = Size(u)
+                , float[SHAPE] b) => (float[SHAPE] y) { y = Add(u, b)
+            """,
             SHAPE=MATRICES,
         ),
     ],
@@ -139,7 +144,13 @@ STRUCTURES = {
     ],
     "tile": variants(
         "(KIND[SHAPE] x, int64[SHAPE] r) => (KIND[SHAPE] y) <int64[SHAPE] k = {SHAPE}> { NODES }",
-        NODES="y = Tile(x, r); a = Neg(x) y = Tile(a, r); a = Tile(x, r) y = Neg(a); y = Tile(x, k)",
+        NODES="""
+            y = Tile(x, r)
+            a = Neg(x) y = Tile(a, r)
+            a = Tile(x, r) y = Neg(a)
+            a = Concat<axis=0>(x, x) y = Tile(a, r)
+            y = Tile(x, k)
+        """,
         SHAPE="""
             2,3,4,5|4|E,F,G,H|4|2,2,2,2
             N,3,4,5|4|E,F,G,H|4|2,2,2,2
