@@ -49,7 +49,7 @@ def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict
                     refuse(setting.place, need.reason, show(setting.plain))
                 if need.warns_always or setting.text not in setting.rule.already_so:
                     of_table[key] = need.warning(setting.place)
-        reason = name in PROVIDER_NEEDS and why_not(name, facts)
+        reason = why_not(name, facts)
         if reason:
             refuse(Place("provider_options", name), reason)
     return warnings
@@ -119,7 +119,7 @@ def _threads(attributes: Values) -> int:
 
 def pools_above_cpus(attributes: Values) -> list[str]:
     """Return the thread pools of a session with these attributes that have more threads than this process has CPUs."""
-    if not attributes or not attributes.get("use_per_session_threads", True):
+    if not attributes.get("use_per_session_threads", True):
         return []
     cpus = len(threads.CPUS)
     return [pool for pool in _pools(attributes) if attributes.get(f"{pool}_num_threads", 0) > cpus]

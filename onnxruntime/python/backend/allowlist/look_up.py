@@ -226,8 +226,8 @@ def reject_device(
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
+    if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
+        return
     for keyword in keywords:
-        if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
-            break
         problem = "cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options"
         reject(Place(keyword), problem)

@@ -34,8 +34,6 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 
     A keyword argument that is a limit of a run, or looks like one, is an error.
     """
-    if not keyword_arguments:
-        return ()
     check_number(keyword_arguments)
     ignored = {}
     for name, value in keyword_arguments.items():

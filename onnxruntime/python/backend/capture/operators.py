@@ -22,7 +22,8 @@ from enum import Enum
 
 from onnx import TensorProto
 
-NHWC = "com.ms.internal.nhwc"
+from onnxruntime.backend.session.nodes import NHWC
+
 MICROSOFT = "com.microsoft"
 
 # The releases of ORT and of the plugin whose kernels and optimizers the table describes.

@@ -22,7 +22,7 @@ _EXTRACT = "Extract the ONNX model from it"
 _PAGE = "Download the file itself. A server can send a page or an error in its place"
 _POINTER = b"version https://git-lfs"
 _OF_POINTER = "a Git LFS pointer. Run `git lfs pull` in its repository"
-# The first bytes of other files, from an offset on, and what follows the words "The model is".
+# The first bytes of other files, from an offset on, and the end of the sentence "The model is ...".
 _FORMATS = (
     (0, _POINTER, _OF_POINTER),
     (0, b"<!doctype html", f"an HTML page. {_PAGE}"),

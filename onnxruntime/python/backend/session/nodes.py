@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from onnxruntime import InferenceSession
 
 _MOST_OPERATORS = 5
-_NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout, which some EPs get
+NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout, which some EPs get
 
 
 class NodeAssignment(dict[str, int]):
@@ -52,7 +52,7 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
 def operator_of(node) -> str:
     """Return the operator of a node, with its domain if the operator is not ONNX's."""
     name = f"{node.domain}:{node.op_type}"
-    for prefix in (_NHWC, "ai.onnx:", ":"):
+    for prefix in (NHWC, "ai.onnx:", ":"):
         name = name.removeprefix(prefix)
     return name
 
