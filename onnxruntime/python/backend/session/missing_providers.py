@@ -46,9 +46,8 @@ def why_on_cpu(session: InferenceSession, permit: Permit) -> str:
         return f"ORT could not use {', '.join(missing)}. {advice(missing)}"
     if permit.explicit:
         return ""
-    without = presence.excluded()
     for name, kind in permit.kinds.items():
-        if kind == "plugin" and name not in without:
+        if kind == "plugin" and name not in presence.excluded():
             return (
                 "it uses a plugin EP only if provider_options specifies the EP. "
                 f"Use provider_options={{{name!r}: {{}}}}, or provider_options={{}} for the CPU EP"

@@ -20,6 +20,8 @@ from onnxruntime.backend.session.part import SessionPart
 
 def for_permit(permit: Permit) -> list[SessionPart]:
     """Return the parts of a session that is to be created."""
+    if ON_ANY_DEVICE.issuperset(permit.providers):
+        return []
     return _parts(permit.providers, capturing.of_permit(permit))
 
 
