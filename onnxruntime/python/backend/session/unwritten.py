@@ -32,8 +32,7 @@ _SCAN = "Scan"
 _SCAN_OPSET = 8  # the last that accepts a sequence without elements
 _CONCAT = b"Concat"
 # They return memory of earlier runs for tensors without elements, whatever the other inputs are.
-_WITHOUT_ELEMENTS = ("ConcatFromSequence", _SCAN)
-_OPERATORS = {_OPERATOR, *_WITHOUT_ELEMENTS}
+_WITHOUT_ELEMENTS: tuple[str, ...] = ("ConcatFromSequence", _SCAN)
 # A search for the names of operators is faster than a loop over nodes, unless the model has many weights.
 _SMALL = 2**16  # bytes
 
@@ -43,6 +42,9 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
 
     Return why each input of the model needs elements, or ``""``, and whether the model can have a Concat.
     """
+    wanted = _WITHOUT_ELEMENTS
+    if Process.here().release < _MENDED:
+        wanted += (_OPERATOR,)
     operators: set[str] = set()
     has_concat = True
     with suppress(Exception):  # such as a model in ORT format, which ORT itself reads
@@ -51,10 +53,10 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
         else:
             content = nodes_of(model)
         has_concat = _CONCAT in content
-        if [name for name in _OPERATORS if name.encode() in content]:
+        if any(name.encode() in content for name in wanted):
             operators = _operators(outline(model))
-    operators = _on_cpu(session, operators & _OPERATORS)
-    if _OPERATOR in operators and Process.here().release < _MENDED:
+    operators = _on_cpu(session, operators.intersection(wanted))
+    if _OPERATOR in operators:
         _check_lengths(model)
     for operator in _WITHOUT_ELEMENTS:
         if operator in operators:
