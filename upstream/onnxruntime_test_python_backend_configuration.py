@@ -10,6 +10,8 @@ import os
 import tempfile
 import unittest
 import warnings
+from collections.abc import Mapping
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -18,12 +20,15 @@ import onnx.parser
 
 import onnxruntime
 from onnxruntime import backend
+from onnxruntime.backend.allowlist import look_up
 from onnxruntime.backend.allowlist.providers import CPU, CUDA, PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
-from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.session import opening
+from onnxruntime.capi import onnxruntime_pybind11_state
 
 MODEL = onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] X) => (float[2,3] Y) { N = Neg(X) Y = Abs(N) }'
@@ -80,6 +85,26 @@ class AppliedTest(unittest.TestCase):
                     (y,) = rep.run([X])
                     np.testing.assert_array_equal(y, -X)
 
+    @unittest.skipIf(
+        onnxruntime.__version__ < "1.32",
+        "requires the release that contains this test",
+    )
+    def test_ort_contains_each_key(self) -> None:
+        """ORT stores a key that it does not know, and reports it."""
+        library = Path(onnxruntime_pybind11_state.__file__).read_bytes()
+        for key in [*SESSION_CONFIG, *RUN_CONFIG]:
+            self.assertIn(key.encode(), library)
+
+    def test_numpy_scalars(self) -> None:
+        entries = {
+            "session.disable_prepacking": np.bool_(True),
+            "session.dynamic_block_base": np.int64(4),
+        }
+        rep = backend.prepare(MODEL, session_config=entries)
+        options = rep._session.get_session_options()
+        texts = [options.get_session_config_entry(key) for key in entries]
+        self.assertEqual(texts, ["1", "4"])
+
     def test_a_session_config_entry_acts(self) -> None:
         entries = {"session.disable_cpu_ep_fallback": True}
         with self.assertRaisesRegex(Exception, "fallback to"):
@@ -111,31 +136,50 @@ class AppliedTest(unittest.TestCase):
             self.assertEqual(providers, [CPU])
 
     def test_without_settings(self) -> None:
-        """ORT receives the arguments that it received before this feature."""
-        place = "onnxruntime.backend.session.opening.InferenceSession"
-        with (
-            mock.patch(place, side_effect=KeyError) as session,
-            self.assertRaises(KeyError),
-        ):
-            backend.prepare(MODEL)
+        """ORT receives the arguments that it received before this feature. A program can replace its class."""
+        calls = []
+
+        class Session(onnxruntime.InferenceSession):
+            def __init__(self, *positional, **keywords) -> None:
+                calls.append(keywords)
+                super().__init__(*positional, **keywords)
+
+        with mock.patch.object(backend.backend, "InferenceSession", Session):
+            rep = backend.prepare(MODEL)
+        self.assertIsInstance(rep._session, Session)
+        (keywords,) = calls
+        options = keywords.pop("sess_options")
         providers = onnxruntime.get_available_providers()
-        session.assert_called_once_with(
-            mock.ANY,
-            sess_options=mock.ANY,
-            providers=providers,
-        )
+        self.assertEqual(keywords, {"providers": providers})
+        with self.assertRaises(RuntimeError):
+            options.get_session_config_entry(RECORD_ASSIGNMENT)
+
+    def test_the_environment_cannot_exclude_the_cpu(self) -> None:
+        with mock.patch.dict(os.environ, ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS=CPU):
+            rep = backend.prepare(MODEL, provider_options={CPU: {}})
+        providers = rep._session.get_providers()
+        self.assertEqual(providers, [CPU])
 
 
 class VerifiedTest(unittest.TestCase):
     """The session does not have what was sent to ORT."""
 
-    def prepare_with(self, session: object, **settings: object) -> None:
-        place = "onnxruntime.backend.session.opening.InferenceSession"
-        with (
-            mock.patch(place, return_value=session),
-            available(CUDA, CPU),
-        ):
-            backend.prepare(MODEL.SerializeToString(), **settings)
+    def open(
+        self,
+        session: object,
+        provider_options: object = None,
+        session_config: object = None,
+    ) -> onnxruntime.SessionOptions:
+        """Create a session, for which ORT returns another one. Return the options that ORT received."""
+        providers = [CUDA, CPU]
+        permit = look_up.permit_of(provider_options, session_config, None, providers)
+        session_class = mock.Mock(return_value=session)
+        options = onnxruntime.SessionOptions()
+        opening.create(session_class, b"", permit, options, providers)
+        if provider_options is not None:
+            keywords = session_class.call_args.kwargs
+            self.assertEqual(keywords["enable_fallback"], 0)
+        return options
 
     def session(self, node_on: str = CUDA) -> mock.Mock:
         options = mock.Mock()
@@ -156,7 +200,12 @@ class VerifiedTest(unittest.TestCase):
         session = onnxruntime.InferenceSession(serialized, providers=[CPU])
         words = f"with {CPU} instead of {CUDA}, {CPU}"
         with self.assertRaisesRegex(RuntimeError, words):
-            self.prepare_with(session, provider_options=ON_CUDA)
+            self.open(session, provider_options=ON_CUDA)
+
+    def test_the_order_differs(self) -> None:
+        specified = {CPU: {}, CUDA: {}}
+        with self.assertRaisesRegex(RuntimeError, "instead of"):
+            self.open(self.session(), provider_options=specified)
 
     def test_a_value_differs(self) -> None:
         cases = [
@@ -170,16 +219,29 @@ class VerifiedTest(unittest.TestCase):
                 self.subTest(words),
                 self.assertRaisesRegex(RuntimeError, words),
             ):
-                self.prepare_with(self.session(), **{keyword: settings})
+                self.open(self.session(), **{keyword: settings})
 
     def test_an_execution_provider_without_nodes(self) -> None:
         words = f"No node of this model is assigned to {CUDA}"
         idle = self.session(node_on=CPU)
         with self.assertWarnsRegex(RuntimeWarning, words):
-            self.prepare_with(idle, provider_options=ON_CUDA)
+            self.open(idle, provider_options=ON_CUDA)
+        without_record = self.session()
+        without_record.get_provider_graph_assignment_info.return_value = []
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            self.prepare_with(self.session(), provider_options=ON_CUDA)
+            self.open(self.session(), provider_options=ON_CUDA)
+            self.open(without_record, provider_options=ON_CUDA)
+
+    def test_the_record_of_nodes_is_off(self) -> None:
+        idle = self.session(node_on=CPU)
+        recording = idle.get_session_options.return_value
+        recording.get_session_config_entry.return_value = "0"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            options = self.open(idle, provider_options=ON_CUDA, session_config={RECORD_ASSIGNMENT: 0})
+        entry = options.get_session_config_entry(RECORD_ASSIGNMENT)
+        self.assertEqual(entry, "0")
 
     def test_the_options_of_the_model_replace_those_of_the_caller(self) -> None:
         model = onnx.ModelProto()
@@ -214,6 +276,26 @@ class RunConfigTest(unittest.TestCase):
         for inputs in ([X], X, [X]):
             self.assert_shrinks(rep.run, inputs)
         self.assert_shrinks(backend.run, MODEL, [X], **settings)
+
+    def test_the_mapping_is_read_once(self) -> None:
+        class Once(Mapping):
+            """A mapping that is empty afterwards."""
+
+            entries = SHRINK
+
+            def __iter__(self):
+                entries, self.entries = self.entries, {}
+                return iter(entries)
+
+            def __getitem__(self, key: str) -> str:
+                return SHRINK[key]
+
+            def __len__(self) -> int:
+                return 1
+
+        serialized = MODEL.SerializeToString()
+        rep = backend.prepare(serialized, run_config=Once())
+        self.assertEqual(rep._run_config, SHRINK)
 
     def test_of_one_run(self) -> None:
         self.assert_shrinks(self.rep.run, [X], run_config=SHRINK)

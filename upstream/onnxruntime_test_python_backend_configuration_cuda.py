@@ -79,8 +79,9 @@ class CudaTest(unittest.TestCase):
 @unittest.skipUnless(IS_BUILT and not WORKS, "requires a build for CUDA on a machine without CUDA")
 class NoFallbackTest(unittest.TestCase):
     def test_the_execution_provider_is_specified(self) -> None:
-        with self.assertRaises(RuntimeError):
+        with self.assertRaisesRegex(RuntimeError, "CUDA") as caught:
             backend.prepare(MODEL, provider_options=ON_CUDA)
+        self.assertNotIsInstance(caught.exception, backend.NotPermittedError)
 
 
 if __name__ == "__main__":

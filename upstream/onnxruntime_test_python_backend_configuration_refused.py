@@ -27,7 +27,8 @@ from onnxruntime_test_python_backend_configuration import (
 from onnxruntime import backend
 from onnxruntime.backend import NotPermittedError
 from onnxruntime.backend.allowlist.providers import CPU, CUDA
-from onnxruntime.backend.allowlist.value_kinds import Integer
+from onnxruntime.backend.allowlist.value_kinds import Flag, Integer
+from onnxruntime.backend.backend import OnnxRuntimeBackend
 
 # Names that exist in ORT and may never be in a table: they name files or libraries, take pointers, or act outside of
 # the session.
@@ -38,11 +39,13 @@ REFUSED = {
         "ep.context_file_path",
         "session.allow_released_opsets_only",
         "session.collect_node_memory_stats_to_file",
+        "session.intra_op_thread_affinities",
         "session.load_model_format",
         "session.model_external_initializers_file_folder_path",
         "session.optimized_model_external_initializers_file_name",
         "session.save_external_prepacked_constant_initializers",
         "session.save_model_format",
+        "session.set_denormal_as_zero",
         "session.use_env_allocators",
         "session.use_ort_model_bytes_directly",
         "session.use_ort_model_bytes_for_initializers",
@@ -54,6 +57,7 @@ REFUSED = {
     "provider_options": (
         "do_copy_in_default_stream",
         "enable_cuda_graph",
+        "external_data_loader_use_gds",
         "gpu_external_alloc",
         "gpu_external_empty_cache",
         "gpu_external_free",
@@ -167,7 +171,7 @@ class RefusedTest(unittest.TestCase):
         run_options.assert_not_called()
         error = caught.exception
         message = str(error)
-        self.assertLess(len(message), 600)
+        self.assertLess(len(message), 1200)
         self.assertTrue(message.isascii())
         return error
 
@@ -195,6 +199,8 @@ class RefusedTest(unittest.TestCase):
                     low = rule.kind.values[0]
                     high = rule.kind.values[-1]
                     values += low - 1, high + 1
+                if isinstance(rule.kind, Flag):
+                    values += -1, 2
                 entries = [(name, value) for value in values]
                 self.assert_each_refused("invalid value", keyword, ep, entries)
 
@@ -277,7 +283,17 @@ class RefusedTest(unittest.TestCase):
         for model in (rep, rep._session):
             self.assert_refused(words, backend.prepare, model, run_config=HARMFUL)
         self.assert_refused(words, rep.run, [X], run_config=HARMFUL)
+        self.assert_refused("must be a mapping", rep.run, [X], run_config=[])
         self.assert_refused(words, rep.with_run_config, HARMFUL)
+
+    def test_prepare_of_a_subclass_that_ignores_settings(self) -> None:
+        class Old(OnnxRuntimeBackend):
+            @classmethod
+            def prepare(cls, model, device=None, **kwargs):
+                return super().prepare(model, device)
+
+        with self.assertRaisesRegex(NotPermittedError, "is not permitted"):
+            Old.run_model(MODEL, [X], run_config=HARMFUL)
 
     def test_settings_for_an_existing_session(self) -> None:
         words = "cannot be applied to an existing session"
@@ -298,10 +314,12 @@ class RefusedTest(unittest.TestCase):
     def test_attributes(self) -> None:
         rep = backend.prepare(MODEL)
         words = "is not permitted via the backend API"
-        with self.assertRaisesRegex(NotPermittedError, words):
+        with self.assertRaisesRegex(NotPermittedError, words) as caught:
             backend.prepare(MODEL, enable_profiling=True)
-        with self.assertRaisesRegex(NotPermittedError, words):
+        self.assertEqual(caught.exception.keyword, "enable_profiling")
+        with self.assertRaisesRegex(NotPermittedError, words) as caught:
             rep.run([X], terminate=True)
+        self.assertEqual(caught.exception.keyword, "terminate")
 
 
 if __name__ == "__main__":

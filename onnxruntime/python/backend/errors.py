@@ -171,7 +171,7 @@ def without_frames(function: Callable[_Arguments, _Result]) -> Callable[_Argumen
 
 
 def show(value: Any) -> str:
-    """Describe a caller's value in at most 80 ASCII characters, without running any code of the caller's."""
+    """Describe a caller's value in at most 80 ASCII characters, without calling any of its methods."""
     kind = type(value)
     if kind is int and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"
