@@ -239,12 +239,11 @@ def _prepare_source(
         permit = permit_of(requested, process)
         options = SessionOptions()
         released_opsets = backend.allowReleasedOpsetsOnly
-        created, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
+        session, permit, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-    session = created.session
-    verification.check(session, created.permit)
-    applied = reports.of(session, created.permit, libraries)
+    verification.check(session, permit)
+    applied = reports.of(session, permit, libraries)
     try:
         _handed_over[id(session)] = session, applied
         rep = backend.prepare(session, device, **attributes)

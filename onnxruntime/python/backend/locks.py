@@ -39,8 +39,7 @@ from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Texts, texts_of
 from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import state
-from onnxruntime.backend.session.construction import Construction, Created
-from onnxruntime.backend.session.part import CreateSession, SessionPart
+from onnxruntime.backend.session.construction import Construction, SessionPart
 from onnxruntime.backend.session.release import Owned, Owner
 
 _Result = TypeVar("_Result")
@@ -323,18 +322,27 @@ class LockPart(SessionPart):
 
     name = "locks"
 
-    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+    def create(self, construction: Construction) -> InferenceSession:
         """Create a session if this process and thread can use its device. The lock owns it before anything can fail."""
         lock = of(construction.permit.providers)
         assert lock is not None  # only such sessions
         lock.run(None, bool)  # raises an error if this thread or this process cannot
         # Before ORT changes CUDA's current device of this thread.
         _note_other_devices(map(texts_of, construction.permit.providers.values()))
-        return create_session(construction._replace(call=partial(_construct, lock)))
+        construction.call = partial(_construct, lock)
+        return construction.create()
 
-    def guard(self, session: InferenceSession) -> Guard | None:
+    def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
         lock = lock_of(session)
-        return None if lock is None else lock.run
+        if lock is None:
+            return inner
+        if inner is None:
+            return lock.run
+
+        def nested(waiting: RunOptions | None, *run: Any) -> list:
+            return lock.run(waiting, inner, waiting, *run)
+
+        return nested
 
 
 def _construct(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:

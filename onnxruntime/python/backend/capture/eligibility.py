@@ -37,27 +37,26 @@ from onnxruntime.backend.errors import Place, reject, show
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, TENSORRT, THROUGH_CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import capturing
-from onnxruntime.backend.session.construction import Construction, Created, config_entry
-from onnxruntime.backend.session.part import CreateSession
+from onnxruntime.backend.session.construction import Construction, config_entry
 
 _DISABLED = "optimization.disable_specified_optimizers"
 # A thousand nodes take 100 KiB without their weights.
 _MOST_BYTES = 64 * 2**20
 
 
-def open_session(create_session: CreateSession, construction: Construction) -> tuple[Created, bool]:
+def open_session(construction: Construction) -> tuple[InferenceSession, bool]:
     """Create a session. Return it and whether its final graph was checked."""
     # ORT cannot save a graph of TensorRT, which compiles nodes.
     eps = [ep for ep in capturing.of_permit(construction.permit) if ep != TENSORRT]
     if not eps:
-        return create_session(construction), False
+        return construction.create(), False
     ep = eps[0]
     with written(construction.options) as path:
-        created = create_session(construction)
-        reason = check(created.session, ep, path)
+        session = construction.create()
+        reason = check(session, ep, path)
     if reason:
         reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)
-    return created, True
+    return session, True
 
 
 @contextmanager

@@ -13,8 +13,7 @@ from onnxruntime.backend.capture import advice, eligibility
 from onnxruntime.backend.capture.graphs import Capture
 from onnxruntime.backend.runs.direct_route import inner_of
 from onnxruntime.backend.session import capturing, state
-from onnxruntime.backend.session.construction import Construction, Created
-from onnxruntime.backend.session.part import CreateSession, SessionPart
+from onnxruntime.backend.session.construction import Construction, SessionPart
 
 
 class CapturePart(SessionPart):
@@ -22,12 +21,12 @@ class CapturePart(SessionPart):
 
     name = "capture"
 
-    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+    def create(self, construction: Construction) -> InferenceSession:
         def open_again(permit: Permit) -> InferenceSession:
-            return _create(create_session, construction.again(permit)).session
+            return _create(construction.again(permit))
 
         try:
-            return _create(create_session, construction)
+            return _create(construction)
         except Exception as error:
             advice.explain(error, construction.permit, open_again)
             raise
@@ -36,12 +35,12 @@ class CapturePart(SessionPart):
         return capture_of(session)
 
 
-def _create(create_session: CreateSession, construction: Construction) -> Created:
-    created, checked = eligibility.open_session(create_session, construction)
-    capture = capture_of(created.session, checked)
+def _create(construction: Construction) -> InferenceSession:
+    session, checked = eligibility.open_session(construction)
+    capture = capture_of(session, checked)
     if capture is not None and capture.problem:
         raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
-    return created
+    return session
 
 
 def capture_of(session: InferenceSession, checked: bool = False) -> Capture | None:

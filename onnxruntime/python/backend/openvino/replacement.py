@@ -18,7 +18,6 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.errors import API_ERRORS
 from onnxruntime.backend.session import model_file, model_outline, state
-from onnxruntime.backend.session.construction import Created
 
 
 class Origin:
@@ -27,7 +26,7 @@ class Origin:
     def __init__(
         self,
         model: str | bytes,
-        create: Callable[[], Created],
+        create: Callable[[], InferenceSession],
     ) -> None:
         """Initialize it with a model, and a function that creates a session."""
         self._model = model
@@ -39,7 +38,7 @@ class Origin:
         """Replace the inner session by a new one from the same files."""
         try:
             self._check_files()
-            fresh = self._create().session
+            fresh = self._create()
             self._check_files()  # ORT may have read a file that was replaced meanwhile
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")

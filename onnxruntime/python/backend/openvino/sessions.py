@@ -26,8 +26,7 @@ from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, R
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import state
-from onnxruntime.backend.session.construction import Construction, Created, config_entry
-from onnxruntime.backend.session.part import CreateSession, SessionPart
+from onnxruntime.backend.session.construction import Construction, SessionPart, config_entry
 
 _MOVES_MEMORY = (
     "with memory patterns, ORT moves the values between the parts of this graph, and OpenVINO writes into their old "
@@ -40,7 +39,7 @@ class OpenVINOPart(SessionPart):
 
     name = "openvino"
 
-    def create(self, create_session: CreateSession, construction: Construction) -> Created:
+    def create(self, construction: Construction) -> InferenceSession:
         """Create a session, without OpenVINO's EP if it has a known defect with the model and was not specified."""
         permit = construction.permit
         _record_assignment(construction)
@@ -49,19 +48,19 @@ class OpenVINOPart(SessionPart):
             construction.options.enable_mem_pattern = False
         if permit.kinds.get(OPENVINO) == "built-in":
             _keep_loaded()
-        origin = Origin(construction.model, partial(create_session, construction))  # before ORT reads the files
+        origin = Origin(construction.model, construction.create)  # before ORT reads the files
         outline = origin.outline()
         problem = known_defects.that_ends_the_process(outline)
         if not problem:
-            created = create_session(construction)
-            problem = known_defects.that_is_wrong(outline, created.session)
+            session = construction.create()
+            problem = known_defects.that_is_wrong(outline, session)
         if problem:
             if permit.explicit:
                 raise RuntimeError(problem)
-            return create_session(_without_openvino(construction, problem))
+            _leave_out(construction, problem)
+            return construction.create()
         if origin.has_changed():  # ORT may have read another model
             outline = ModelProto()
-        session = created.session
         origin.created = session._providers
         order = _order_of_new(session, origin, outline)
         if order.copies:
@@ -74,11 +73,11 @@ class OpenVINOPart(SessionPart):
         state.of(session).keep(self.name, lambda: order)
         # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
         session.io_binding = partial(_io_binding, order.session)
-        return created
+        return session
 
-    def guard(self, session: InferenceSession) -> Guard | None:
+    def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
         order = _order_of(session)
-        return None if order.not_for is session._providers else order.run
+        return inner if order.not_for is session._providers else order.run
 
     def why_serial(self, session: InferenceSession) -> str:
         order = _order_of(session)
@@ -97,16 +96,15 @@ def _record_assignment(construction: Construction) -> None:
         construction.options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
 
 
-def _without_openvino(construction: Construction, problem: str) -> Construction:
-    """Return the construction of a session on the other EPs, and warn."""
+def _leave_out(construction: Construction, problem: str) -> None:
+    """Leave OpenVINO's EP out of a session, and warn."""
     warning = f"{OPENVINO} is left out: {problem}"
     warn(warning)
     permit = construction.permit
     if "enable_mem_pattern" not in permit.attributes:
         construction.options.enable_mem_pattern = True
     providers = {ep: options for ep, options in permit.providers.items() if ep != OPENVINO}
-    permit = permit._replace(providers=providers, warnings=(*permit.warnings, warning))
-    return construction._replace(permit=permit)
+    construction.permit = permit._replace(providers=providers, warnings=(*permit.warnings, warning))
 
 
 def _order_of_new(session: InferenceSession, origin: Origin, outline: ModelProto) -> RunOrder:

@@ -2,15 +2,16 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Creates a session by ORT alone: sets its options, attaches its EPs, and calls its constructor."""
+"""Creates a session by its parts and ORT: sets its options, attaches its EPs, and calls its constructor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import call
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, ClassVar
 
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
@@ -18,26 +19,47 @@ from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
+from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session import attaching, failures, missing_providers, reports
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
 
-class Created(NamedTuple):
-    """A session, and the permit with which it was created."""
+class SessionPart:
+    """A part of some sessions, which their EPs need in addition to ORT. A subclass overrides the methods it needs."""
 
-    session: InferenceSession
-    permit: Permit
+    #: The name under which the state of a session keeps the object of this part.
+    name: ClassVar[str]
+
+    def create(self, construction: Construction) -> InferenceSession:
+        """Create a session. The method ``create`` of the construction does so by the other parts and ORT."""
+        return construction.create()
+
+    def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
+        """Return a function that decides when a run of a session may begin, ``None`` if it may at any time.
+
+        :param inner: the guard of the inner parts.
+        """
+        return inner
+
+    def route(self, session: InferenceSession) -> Any | None:
+        """Return an object with the methods of ``DirectRoute`` that runs a session, ``None`` if that class does."""
+
+    def why_serial(self, session: InferenceSession) -> str:
+        """Return why no runs of a session are parallel, ``""`` if runs can be."""
+        return ""
 
 
-class Construction(NamedTuple):
-    """The arguments of the constructor of a session. A part of the session passes on a copy with other values."""
+@dataclass
+class Construction:
+    """The arguments of the constructor of a session, which the parts of the session can change."""
 
     model: str | bytes
     permit: Permit
     options: SessionOptions
     libraries: Iterable[str] = ()  # of custom operators
     released_opsets: bool = True  # whether ORT rejects a model that imports an opset that is not released
+    parts: list[SessionPart] = field(default_factory=list)  # that have not begun, the outermost last
     providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
     call: Callable[[Callable[[], InferenceSession]], InferenceSession] = call  # calls the constructor
 
@@ -62,27 +84,30 @@ class Construction(NamedTuple):
             shapes = free_dimensions().apply(options, permit, self.model)
         return registered, shapes
 
-    def attach(self) -> Construction:
+    def attach(self) -> None:
         """Attach the EPs if they are specified."""
-        if not self.permit.explicit:
-            return self
-        return self._replace(providers=attaching.attach(self.options, self.permit))
+        if self.permit.explicit:
+            self.providers = attaching.attach(self.options, self.permit)
 
     def again(self, permit: Permit) -> Construction:
         """Return the construction of a session from the same model with another permit, to explain an error."""
         options = SessionOptions()
         options.log_severity_level = 4  # the log contains the error of the first session
-        other = self._replace(permit=permit, options=options)
+        other = replace(self, permit=permit, options=options)
         other.configure()
-        return other.attach()
+        other.attach()
+        return other
 
-    def create(self) -> Created:
-        """Create a session with exactly the specified EPs. If none are specified, with all that are available."""
+    def create(self) -> InferenceSession:
+        """Create a session by the next part that has not begun, or else by ORT.
+
+        ORT creates it with exactly the specified EPs. If none are specified, with all that are available.
+        """
+        if self.parts:
+            return self.parts.pop().create(self)
         if self.permit.explicit:
-            session = self._with_specified()
-        else:
-            session = self._with_available()
-        return Created(session, self.permit)
+            return self._with_specified()
+        return self._with_available()
 
     def _construct(self, providers: list | None, enable_fallback: int) -> InferenceSession:
         constructor = partial(

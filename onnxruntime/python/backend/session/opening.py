@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
-from onnxruntime import SessionOptions
+from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, reworded
 from onnxruntime.backend.session import construction, failures, model_file, presence, selection, state, unwritten
-from onnxruntime.backend.session.construction import Construction, Created
-from onnxruntime.backend.session.part import CreateSession
+from onnxruntime.backend.session.construction import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 
@@ -24,8 +22,8 @@ def create(
     libraries: Iterable[str],
     options: SessionOptions,
     released_opsets: bool = True,
-) -> tuple[Created, tuple[str, ...]]:
-    """Create a session from a permit, and return it with the names of the registered libraries of custom operators.
+) -> tuple[InferenceSession, Permit, tuple[str, ...]]:
+    """Create a session, and return the permit of its settings and the names of the registered libraries, too.
 
     If EPs were specified, the session gets exactly these EPs in their order, then the CPU EP, without any fallback.
     Otherwise it gets all available EPs, as in ORT's own backend.
@@ -33,10 +31,12 @@ def create(
     :param released_opsets: whether ORT rejects a model that imports an opset that is not released.
     """
     presence.check_available(permit)
-    wanted = Construction(model, permit, options, libraries, released_opsets)
+    parts = selection.for_permit(permit)
+    wanted = Construction(model, permit, options, libraries, released_opsets, parts)
     registered, shapes = wanted.configure()
     try:
-        created = _create(wanted.attach())
+        wanted.attach()
+        session = wanted.create()
     except NotPermittedError:
         raise
     except Exception as error:
@@ -48,16 +48,8 @@ def create(
                 raise
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
-    kept = state.of(created.session)
-    kept.needs_elements, kept.has_concat = unwritten.check(model, created.session)
+    kept = state.of(session)
+    kept.needs_elements, kept.has_concat = unwritten.check(model, session)
     if permit.sizes:
-        construction.free_dimensions().verify(created.session, shapes, permit.sizes)
-    return created, registered
-
-
-def _create(wanted: Construction) -> Created:
-    """Create a session. Its parts do this in their own way, one inside the other."""
-    create_session: CreateSession = Construction.create
-    for part in selection.for_permit(wanted.permit):
-        create_session = partial(part.create, create_session)
-    return create_session(wanted)
+        construction.free_dimensions().verify(session, shapes, permit.sizes)
+    return session, wanted.permit, registered

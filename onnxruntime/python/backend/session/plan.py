@@ -14,7 +14,6 @@ from onnxruntime.backend.runs.direct_route import DirectRoute, inner_of, is_ort
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.settings import Overrides, RunSettings
 from onnxruntime.backend.session import selection, state
-from onnxruntime.backend.session.part import nested
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 
@@ -74,5 +73,5 @@ def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
     route = guard = None
     for part in parts:
         route = route or part.route(session)
-        guard = nested(part.guard(session), guard)
+        guard = part.guard(session, guard)
     return route or DirectRoute(session, inputs, session.get_outputs(), guard)

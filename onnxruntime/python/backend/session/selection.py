@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, THROUGH_CUDA, WEBGPU
 from onnxruntime.backend.runs.direct_route import is_ort
 from onnxruntime.backend.session import capturing
-from onnxruntime.backend.session.part import SessionPart
+from onnxruntime.backend.session.construction import SessionPart
 
 
 def for_permit(permit: Permit) -> list[SessionPart]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -32,7 +33,7 @@ from onnxruntime.backend.capture.operators import (
 )
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
-from onnxruntime.backend.session.construction import Construction, Created
+from onnxruntime.backend.session.construction import Construction
 
 
 class WrittenTest(unittest.TestCase):
@@ -220,15 +221,12 @@ def opened_on_cpu(
     made: ModelProto,
     grants: dict[str, dict],
     options: SessionOptions | None = None,
-) -> tuple[Created, bool]:
+) -> tuple[InferenceSession, bool]:
     """Create a session for a permit of these options, but on the CPU EP. Return it, and whether it was checked."""
-
-    def create_session(construction: Construction) -> Created:
-        on_cpu = construction._replace(permit=Permit("", True, {CPU: {}}))
-        return on_cpu.create()
-
     wanted = Construction(made.SerializeToString(), Permit("", True, grants), options or SessionOptions())
-    return eligibility.open_session(create_session, wanted)
+    on_cpu = replace(wanted, permit=Permit("", True, {CPU: {}}))
+    wanted.create = on_cpu.create
+    return eligibility.open_session(wanted)
 
 
 class OpenTest(unittest.TestCase):
@@ -242,8 +240,8 @@ class OpenTest(unittest.TestCase):
             "check",
             lambda _, ep, path: looked.append((ep, path.exists())) or "",
         ):
-            created, checked = opened_on_cpu(two_nodes(), grants)
-        self.assertEqual((created.session.get_providers(), checked), ([CPU], bool(looked)))
+            session, checked = opened_on_cpu(two_nodes(), grants)
+        self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
         self.assertTrue(all(exists for _, exists in looked))
         return [ep for ep, _ in looked]
 

@@ -294,7 +294,8 @@ class WhichTest(unittest.TestCase):
         settings = {"device_id": SimpleNamespace(text=device_id)}
         permit = SimpleNamespace(providers=dict.fromkeys(providers, settings))
         wanted = Construction(b"", permit, RunOptions())
-        created = locks.LockPart().create(lambda construction: construction.call(constructor), wanted)
+        wanted.create = lambda: wanted.call(constructor)
+        created = locks.LockPart().create(wanted)
         self.assertIs(created, session)
         return session
 

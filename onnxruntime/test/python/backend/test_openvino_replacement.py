@@ -29,7 +29,6 @@ from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session import construction
-from onnxruntime.backend.session.construction import Created
 
 MIXED_RUNS = 60  # for each device and number of threads
 
@@ -56,7 +55,7 @@ class InterruptTest(unittest.TestCase):
         content = two_rows().SerializeToString()
         for moment in range(1000):
             session, fresh = (InferenceSession(content, providers=[CPU]) for _ in range(2))
-            origin = Origin(content, lambda fresh=fresh: Created(fresh, None))
+            origin = Origin(content, lambda fresh=fresh: fresh)
             origin.created = session._providers
             with Interrupter(moment) as interrupter:
                 origin.renew(session)

@@ -27,8 +27,7 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.session import presence, selection, state
-from onnxruntime.backend.session.construction import Construction
-from onnxruntime.backend.session.part import SessionPart
+from onnxruntime.backend.session.construction import Construction, SessionPart
 
 X = np.ones((2, 3), np.float32)
 CAPTURING = {"enable_cuda_graph": "1"}
@@ -137,7 +136,6 @@ class SeveralGuardsTest(unittest.TestCase):
 
     def test_a_creation_waits_for_each(self):
         permit = Permit("", True, {CUDA: {}, WEBGPU: {}})
-        wanted = Construction(b"", permit, onnxruntime.SessionOptions())
         for lock in (locks.WEBGPU, locks.CUDA):
 
             def create(hold: Callable) -> None:
@@ -145,7 +143,9 @@ class SeveralGuardsTest(unittest.TestCase):
                     hold()
                     return open_session()
 
-                locks.LockPart().create(lambda construction: construction.call(construct), wanted)
+                wanted = Construction(b"", permit, onnxruntime.SessionOptions())
+                wanted.create = lambda: wanted.call(construct)
+                locks.LockPart().create(wanted)
 
             check(in_alone(lock), create, waits=True)
             check(create, in_alone(lock), waits=True)
@@ -154,12 +154,12 @@ class SeveralGuardsTest(unittest.TestCase):
         """The guard of the run holds the lock already. A signal handler in the middle of the run creates no session."""
         permit = Permit("", True, {WEBGPU: {}})
         wanted = Construction(b"", permit, onnxruntime.SessionOptions())
-        calls = []
-        locks.LockPart().create(lambda construction: calls.append(construction.call), wanted)
-        session = locks.WEBGPU.run(None, calls[0], open_session)
+        wanted.create = lambda: None
+        locks.LockPart().create(wanted)
+        session = locks.WEBGPU.run(None, wanted.call, open_session)
         self.assertIs(state.of(session).owned.owner, locks.WEBGPU)
         with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
-            locks.WEBGPU.run(None, locks.LockPart().create, self.fail, wanted)
+            locks.WEBGPU.run(None, locks.LockPart().create, wanted)
 
     def test_a_session_on_several_devices_captures_nothing(self):
         for other in (WEBGPU, OPENVINO):

@@ -14,7 +14,6 @@ import threading
 import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
@@ -33,7 +32,6 @@ from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.runs.settings import RunSettings
 from onnxruntime.backend.session import capturing, state
-from onnxruntime.backend.session.construction import Created
 
 
 class Session:
@@ -259,7 +257,7 @@ class ReplacedTest(unittest.TestCase):
         for one in (session, fresh):
             lock.own(one)
             weakref.finalize(one._sess, gone.append, one is fresh)
-        origin = Origin(content, partial(Created, fresh, None))
+        origin = Origin(content, [fresh].pop)
         origin.renew(session)
         del one, fresh, origin
         lock.own(session)
