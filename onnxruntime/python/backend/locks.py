@@ -38,9 +38,8 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Texts, texts_of
 from onnxruntime.backend.runs.direct_route import Guard
-from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, SessionPart
-from onnxruntime.backend.session.release import Owned, Owner
+from onnxruntime.backend.session.state import Owner
 
 _Result = TypeVar("_Result")
 _IN_A_CALL = (
@@ -97,15 +96,7 @@ def _clear_frames(error: BaseException) -> None:
             traceback.clear_frames(failed.__traceback__)
 
 
-class _DeviceLock(Owner):
-    """A lock that owns the inner sessions of its device."""
-
-    def own(self, session: InferenceSession) -> Owned:
-        """Release the inner session after the session has ended."""
-        return state.of(session).own(self, session)
-
-
-class SessionLock(_DeviceLock):
+class SessionLock(Owner):
     """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
 
     It owns the inner sessions of its device. The thread that is alone, now or next, releases those that have ended.
@@ -268,7 +259,7 @@ class SessionLock(_DeviceLock):
 
     def after_fork(self) -> None:
         """Refuse calls in a forked process if its parent had sessions or calls on the device."""
-        if self.owns_sessions or self._running or self._owner:
+        if self._owned or self._running or self._owner:
             self.failure = _FORKED
 
 
@@ -276,7 +267,7 @@ WEBGPU = SessionLock(side_by_side=False)
 CUDA = SessionLock(side_by_side=True)
 
 
-class _Both(_DeviceLock):
+class _Both(Owner):
     """The locks of sessions on both devices: WebGPU's, and inside it CUDA's."""
 
     def run(
