@@ -8,7 +8,7 @@ Both set ``RunOptions.terminate``, which ORT checks before each node
 (``onnxruntime/core/framework/sequential_executor.cc``). A thread that waits for the lock of its session checks it, too.
 
 One thread keeps the deadlines of all runs. An exception such as ``KeyboardInterrupt`` can leave a function between any
-two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limited` object of a
+two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limits` object of a
 run. No step waits for a lock of Python code. So a signal handler can cancel runs, and can have limited runs itself.
 """
 
@@ -43,7 +43,7 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._runs: set[weakref.ref[Limited]] = set()
+        self._runs: set[weakref.ref[Limits]] = set()
         self._cancelled = False
 
     @property
@@ -64,11 +64,14 @@ LIMITS = ("timeout", "cancellation")
 
 
 class Limits:
-    """The keyword arguments that limit a run, which :data:`LIMITS` lists."""
+    """The limits of one run, and a context manager for it: ``TimeoutError`` or :class:`RunCancelledError` on exit."""
+
+    #: The options of the run, which no other run uses.
+    options: RunOptions
 
     @without_frames
     def __init__(self, timeout: Any = None, cancellation: Any = None) -> None:
-        """Check them."""
+        """Check the keyword arguments of a run, which :data:`LIMITS` lists."""
         seconds: Any = None
         if timeout is not None:
             with suppress(ValueError):
@@ -78,33 +81,23 @@ class Limits:
                 reject_value(Place("timeout"), timeout, expected)
         if cancellation is not None and type(cancellation) is not Cancellation:
             reject_type(Place("cancellation"), cancellation, "an onnxruntime.backend.Cancellation")
-        self.seconds: float | None = seconds
-        self.cancellation: Cancellation = cancellation or Cancellation()
+        self._seconds: float | None = seconds
+        self._cancellation: Cancellation = cancellation or Cancellation()
         self.keyword = "cancellation" if timeout is None else "timeout"
-
-
-class Limited:
-    """Context manager for one run with limits. It raises ``TimeoutError`` or :class:`RunCancelledError` on exit."""
-
-    def __init__(self, options: RunOptions, limits: Limits) -> None:
-        """Limit the run with these options, which no other run uses."""
-        self._options = options
-        self._limits = limits
         self.deadline = math.inf
 
     def terminate(self) -> None:
         """Make ORT end the run."""
-        self._options.terminate = True
+        self.options.terminate = True
 
     def __enter__(self) -> None:
         # In one C call: discard, at the end of this object, needs the hash that add computes while the run is alive.
-        limits = self._limits
-        runs = limits.cancellation._runs
+        runs = self._cancellation._runs
         runs.update(map(weakref.ref, (self,), (runs.discard,)))
-        if limits.cancellation.cancelled:
+        if self._cancellation.cancelled:
             self.terminate()
-        if limits.seconds is not None:
-            self.deadline = monotonic() + limits.seconds
+        if self._seconds is not None:
+            self.deadline = monotonic() + self._seconds
             _keep_deadline(self)
 
     def __exit__(
@@ -115,20 +108,20 @@ class Limited:
     ) -> None:
         if error_class is not None and not issubclass(error_class, Exception):
             return  # such as KeyboardInterrupt
-        if not self._options.terminate:
+        if not self.options.terminate:
             return
         if monotonic() >= self.deadline:
-            raise TimeoutError(f"The run exceeded its timeout of {self._limits.seconds} s and was ended") from error
+            raise TimeoutError(f"The run exceeded its timeout of {self._seconds} s and was ended") from error
         raise RunCancelledError("The run was canceled") from error
 
 
-_with_deadlines: set[weakref.ref[Limited]] = set()  # the runs that have not reached their deadlines
+_with_deadlines: set[weakref.ref[Limits]] = set()  # the runs that have not reached their deadlines
 _changed = Lock()  # released when the thread that keeps deadlines must compute the next one again
 _changed.acquire()
 _keeper: int | None = None  # the thread that keeps deadlines
 
 
-def _keep_deadline(run: Limited) -> None:
+def _keep_deadline(run: Limits) -> None:
     """Pass a run to the thread that keeps deadlines."""
     _with_deadlines.update(map(weakref.ref, (run,), (_with_deadlines.discard,)))
     _wake()
@@ -159,15 +152,15 @@ def _keep_deadlines() -> None:
         _wake()
 
 
-def _seconds_left(run: weakref.ref[Limited]) -> float:
+def _seconds_left(run: weakref.ref[Limits]) -> float:
     """Return the seconds until the deadline of a run. Terminate the run at its deadline, and forget it."""
-    limited = run()
-    if limited is None:
+    limits = run()
+    if limits is None:
         return _LONGEST
-    seconds = limited.deadline - monotonic()
+    seconds = limits.deadline - monotonic()
     if seconds > 0:
         return seconds
-    limited.terminate()
+    limits.terminate()
     _with_deadlines.discard(run)
     return _LONGEST
 

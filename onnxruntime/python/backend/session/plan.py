@@ -9,7 +9,7 @@ from __future__ import annotations
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.errors import without_frames
-from onnxruntime.backend.limits import Limited, Limits
+from onnxruntime.backend.limits import Limits
 from onnxruntime.backend.runs.direct_route import DirectRoute, inner_of, is_ort
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.settings import Overrides, RunSettings
@@ -58,7 +58,8 @@ class Plan:
         """Run within limits, with separate run options and without the fast path."""
         separate = RunSettings(settings.attributes, settings.entries)
         settings = self.route.limited(separate, limits.keyword)
-        with Limited(settings.options, limits):
+        limits.options = settings.options
+        with limits:
             return self.run(inputs, settings)
 
 

@@ -29,9 +29,9 @@ from onnxruntime.backend import (
     Cancellation,
     NotPermittedError,
     RunCancelledError,
+    backend_rep,
     limits,
 )
-from onnxruntime.backend.session import plan
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -49,9 +49,11 @@ def limited(
     options: onnxruntime.RunOptions,
     timeout: object,
     cancellation: object = None,
-) -> limits.Limited:
+) -> limits.Limits:
     """Return the context of a run with these limits."""
-    return limits.Limited(options, limits.Limits(timeout, cancellation))
+    run = limits.Limits(timeout, cancellation)
+    run.options = options
+    return run
 
 
 class LimitTest(unittest.TestCase):
@@ -125,7 +127,7 @@ class LimitTest(unittest.TestCase):
     def test_none_is_no_limit(self):
         with (
             onnxruntime.backend.prepare(two_nodes()) as rep,
-            mock.patch.object(plan, "Limited", side_effect=AssertionError("a limited run")),
+            mock.patch.object(backend_rep, "Limits", side_effect=AssertionError("a limited run")),
         ):
             for keywords in (
                 {"timeout": None},
@@ -179,7 +181,7 @@ class MomentTest(unittest.TestCase):
     def test_interrupts_leave_nothing(self):
         runs, keep_deadline = [], limits._keep_deadline
 
-        def recorded(run: limits.Limited) -> None:
+        def recorded(run: limits.Limits) -> None:
             runs.append(weakref.ref(run))
             keep_deadline(run)
 
@@ -341,11 +343,12 @@ class DeadlineTest(unittest.TestCase):
         ran = run_code("""
 import os, time
 from onnxruntime import RunOptions
-from onnxruntime.backend.limits import Limited, Limits
+from onnxruntime.backend.limits import Limits
 def run_late():
-    options = RunOptions()
+    limits, options = Limits(0.01), RunOptions()
+    limits.options = options
     try:
-        with Limited(options, Limits(0.01)):
+        with limits:
             end = time.monotonic() + 10
             while not options.terminate and time.monotonic() < end:
                 time.sleep(0.001)

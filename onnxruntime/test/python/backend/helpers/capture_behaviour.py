@@ -148,7 +148,7 @@ class CaptureBehaviour(CaptureInputs):
                 self.assertEqual(raised.exception.keyword, *limits)
                 self.check(rep.run([x], **limits, **without_capture), expected(x))
             with mock.patch(
-                "onnxruntime.backend.session.plan.Limited",
+                "onnxruntime.backend.backend_rep.Limits",
                 side_effect=AssertionError("not limited"),
             ):
                 for limits in (
