@@ -54,20 +54,16 @@ class DirectRoute:
         guard: Guard | None,
     ) -> None:
         self._session = session
+        self._inputs = inputs
         self._guard = guard
         self._output_names: list[str] = []
         self._numpy_has_types = True  # of all outputs
         self._shared: list[int] = []  # the outputs that can share memory with an input: ORT 1.24 returns views
-        self._fast_run: FastRun = no_fast_path
         for index, node in enumerate(outputs):
             self._output_names.append(node.name)
             self._numpy_has_types &= tensors.is_plain(node.type)
             if inputs.find(node.name):
                 self._shared.append(index)
-        is_fast = self._numpy_has_types and not self._shared
-        # A subclass of InferenceSession can override run.
-        if is_fast and type(session) is InferenceSession:
-            self._fast_run = fast_run_of(session, inputs, self._output_names, guard)
 
     def reserve_for_binding(self, entries: Mapping[str, str]) -> None:
         """Reserve the graph of these run config entries for a caller's own runs. This route has no graphs."""
@@ -75,10 +71,6 @@ class DirectRoute:
     def limited(self, settings: RunSettings, keyword: str) -> RunSettings:
         """Return the settings of a run that can be ended, or refuse the keyword argument that limits the run."""
         return settings
-
-    def fast_run(self, settings: RunSettings) -> FastRun:
-        """Reserve the graph of these prepared settings, which this route does not have, and return their fast path."""
-        return self._fast_run
 
     def run(self, feeds: dict, settings: RunSettings) -> list:
         """Return the outputs."""
@@ -102,62 +94,63 @@ class DirectRoute:
             return [outputs[node.name] for node in self._session.get_outputs()]
         return outputs
 
+    def fast_run(self, settings: RunSettings) -> FastRun:
+        """Reserve the graph of these prepared settings, which this route does not have, and return its fast path."""
+        session = self._session
+        # A subclass can override run.
+        if type(session) is not InferenceSession or self._shared or not self._numpy_has_types:
+            return no_fast_path
+        own = vars(session)
+        # Local names take less time.
+        model_inputs = self._inputs
+        outputs = self._output_names
+        guard = self._guard
+        slots = model_inputs.slots
+        count = len(slots)
+        checks_elements = model_inputs.checks_elements
+        array = ndarray
+        ort_value = OrtValue
 
-def fast_run_of(
-    session: InferenceSession,
-    model_inputs: ModelInputs,
-    outputs: list[str],
-    guard: Guard | None,
-) -> FastRun:
-    """Return the fast path of exactly an :class:`InferenceSession` with outputs of types that numpy has."""
-    own = vars(session)
-    # Local names take less time.
-    slots = model_inputs.slots
-    count = len(slots)
-    checks_elements = model_inputs.checks_elements
-    array = ndarray
-    ort_value = OrtValue
-
-    def fast_run(inputs: Any, options: RunOptions) -> list | None:
-        form = type(inputs)
-        if form is not list and form is not tuple:
-            if form is not dict:
-                inputs = (inputs,)
-            elif len(inputs) == count:
-                inputs = [inputs.get(name) for _, name, _ in slots]
-            else:
-                return None
-        if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
-            return None
-        feeds = {}
-        for index, name, dtype in slots:  # zip takes twice the time
-            value = inputs[index]
-            form = type(value)
-            # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks the
-            # type and the shape of an OrtValue. Only InferenceSession checks whether it belongs to another session.
-            if form is array:
-                if value.dtype is not dtype or (checks_elements and not value.size):
+        def fast_run(inputs: Any, options: RunOptions) -> list | None:
+            form = type(inputs)
+            if form is not list and form is not tuple:
+                if form is not dict:
+                    inputs = (inputs,)
+                elif len(inputs) == count:
+                    inputs = [inputs.get(name) for _, name, _ in slots]
+                else:
                     return None
-            elif form is not ort_value or getattr(value, "_session", None) is not None:
+            if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
                 return None
-            elif checks_elements and tensors.lacks_elements(value):
-                return None
-            feeds[name] = value
-        try:
-            # set_providers replaces the handle, so no local name may keep it.
-            if guard is None:
-                return session._sess.run(outputs, feeds, options)
-            return guard(None, compute, feeds, options)
-        except EPFail:
-            return None  # a caller's own session can fall back, which InferenceSession.run does
-        except Exception as error:
-            model_inputs.check(feeds, error)
-            raise
+            feeds = {}
+            for index, name, dtype in slots:  # zip takes twice the time
+                value = inputs[index]
+                form = type(value)
+                # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks
+                # the type and the shape of an OrtValue. Only InferenceSession checks the session to which it belongs.
+                if form is array:
+                    if value.dtype is not dtype or (checks_elements and not value.size):
+                        return None
+                elif form is not ort_value or getattr(value, "_session", None) is not None:
+                    return None
+                elif checks_elements and tensors.lacks_elements(value):
+                    return None
+                feeds[name] = value
+            try:
+                # set_providers replaces the handle, so no local name may keep it.
+                if guard is None:
+                    return session._sess.run(outputs, feeds, options)
+                return guard(None, compute, feeds, options)
+            except EPFail:
+                return None  # a caller's own session can fall back, which InferenceSession.run does
+            except Exception as error:
+                model_inputs.check(feeds, error)
+                raise
 
-    def compute(feeds: dict, options: RunOptions) -> list:
-        return session._sess.run(outputs, feeds, options)
+        def compute(feeds: dict, options: RunOptions) -> list:
+            return session._sess.run(outputs, feeds, options)
 
-    return fast_run
+        return fast_run
 
 
 def _run_with_values(
