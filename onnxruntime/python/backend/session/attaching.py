@@ -48,13 +48,6 @@ def option_texts(
     return texts
 
 
-def hardware_for(name: str, option: str) -> str:
-    """Return the only kind of a plugin EP's devices that reads an option, as ORT names this kind, or ``""``."""
-    if name == OPENVINO and option in _PROPERTIES:
-        return _SECTIONS[name]
-    return ""
-
-
 def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
     """Attach each EP through the API that preserves its options, and return the ``providers=`` argument.
 
@@ -115,9 +108,9 @@ def _choose_device(
         expected = f"an integer below {len(devices)}, the number of the EP's devices on this machine"
         reject_value(Place("provider_options", name, "device_id"), index, expected)
     hardware = devices[index].device.type.name
+    required = _SECTIONS[OPENVINO]
     for option in settings:
-        required = hardware_for(name, option)
-        if required not in ("", hardware):
+        if name == OPENVINO and option in _PROPERTIES and hardware != required:
             problem = f"has no effect on device {index} of the EP, a {hardware}. It requires a {required}"
             reject(Place("provider_options", name, option), problem)
     return devices[index]

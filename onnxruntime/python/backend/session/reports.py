@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.permit import Permit, plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING, Need, Setting, Settings, Texts
 from onnxruntime.backend.errors import Place, warn
 from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
@@ -32,13 +32,10 @@ class Applied(NamedTuple):
 
     def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
         """Replace the run config entries, of which some have no effect: each with the warning about it."""
-        configuration = dict(self.configuration)
-        configuration["run_config"] = entries
-        unconfirmed = dict(self.unconfirmed)
-        if without_effect:
-            silent = dict(unconfirmed.get("run_config", NOTHING))
-            silent.update({key: entries[key] for key in without_effect})
-            unconfirmed["run_config"] = silent
+        configuration = {**self.configuration, "run_config": entries}
+        unconfirmed = plain_copy(self.unconfirmed)
+        for key in without_effect:
+            unconfirmed.setdefault("run_config", {})[key] = entries[key]
         warnings = self.warnings + tuple(without_effect.values())
         return self._replace(configuration=configuration, unconfirmed=unconfirmed, warnings=warnings)
 
