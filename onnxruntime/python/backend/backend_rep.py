@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from onnx.backend.base import BackendRep
@@ -51,8 +51,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
         # No run imports a module, because an interrupt in the import could leave its lock taken.
         suggestions()
-        if applied is NOTHING_APPLIED:  # a session of the caller, whose creation imported none
-            selection.import_for(session)
+        if applied is NOTHING_APPLIED and is_ort(session):  # of the caller: its creation imported no part
+            with suppress(Exception):  # each run raises it
+                selection.for_session(session)
         self._session = session
         self._applied = applied
         if "run_config" in applied.configuration:  # it can reserve a graph

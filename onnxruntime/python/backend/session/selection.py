@@ -7,13 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, THROUGH_CUDA, WEBGPU
-from onnxruntime.backend.runs.direct_route import is_ort
 from onnxruntime.backend.session import capturing
 from onnxruntime.backend.session.construction import SessionPart
 
@@ -31,13 +29,6 @@ def for_session(session: InferenceSession) -> list[SessionPart]:
     if ON_ANY_DEVICE.issuperset(providers):
         return []
     return _parts(providers, capturing.of_session(session))
-
-
-def import_for(session: InferenceSession) -> None:
-    """Import the modules of the parts of a session that can be the caller's."""
-    if is_ort(session):
-        with suppress(Exception):  # each run raises it
-            for_session(session)
 
 
 def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[SessionPart]:
