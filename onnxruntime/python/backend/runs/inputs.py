@@ -60,9 +60,8 @@ class ModelInputs:
             self.slots.append(slot)
 
         self._needs_elements = needs_elements
-        self._shares_a_dimension = has_concat and _share_a_dimension(self._inputs.values())
         #: Whether :meth:`feeds` can refuse an input because it has no elements.
-        self.checks_elements = needs_elements != "" or self._shares_a_dimension
+        self.checks_elements = needs_elements != "" or (has_concat and _share_a_dimension(self._inputs.values()))
 
     def find(self, name: Any) -> NodeArg | None:
         """Return the input or the initializer of this name."""
@@ -89,8 +88,6 @@ class ModelInputs:
         for name, value in feeds.items():
             if self._needs_elements and tensors.lacks_elements(value):
                 raise self._without_elements(name, value, self._needs_elements)
-        if not self._shares_a_dimension:
-            return
         known: dict[str, tuple] = {}
         for name, node in self._inputs.items():
             value = feeds.get(name)

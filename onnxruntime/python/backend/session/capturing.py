@@ -25,14 +25,12 @@ def of_permit(permit: Permit) -> list[str]:
 
 def of_session(session: InferenceSession) -> list[str]:
     """Return the EPs of a session that capture graphs."""
-    options = session.get_provider_options()
     eps = []
-    for ep, option in CAPTURE_SWITCHES.items():
+    for ep, texts in session.get_provider_options().items():
+        option = CAPTURE_SWITCHES.get(ep, "")
+        captures = is_on(texts.get(option, ""))
         if ep == WEBGPU:
-            captures = WEBGPU in options and _webgpu_captures(session, option)
-        else:
-            texts = options.get(ep, {})
-            captures = is_on(texts.get(option, ""))
+            captures = _webgpu_captures(session, option)
         if captures:
             eps.append(ep)
     return eps

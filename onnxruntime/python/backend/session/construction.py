@@ -64,7 +64,10 @@ class Construction:
     call: Callable[[Callable[[], InferenceSession]], InferenceSession] = call  # calls the constructor
 
     def configure(self) -> tuple[tuple[str, ...], Mapping[str, list]]:
-        """Set everything except the EPs. Return the registered libraries, and the shapes of inputs if sizes are set."""
+        """Set the options of the session, and attach its EPs if they are specified.
+
+        Return the registered libraries, and the shapes of inputs if sizes are set.
+        """
         permit, options = self.permit, self.options
         for name, setting in permit.attributes.items():
             setattr(options, name, setting.value)
@@ -82,12 +85,9 @@ class Construction:
         shapes = NOTHING
         if permit.sizes:
             shapes = free_dimensions().apply(options, permit, self.model)
+        if permit.explicit:
+            self.providers = attaching.attach(options, permit)
         return registered, shapes
-
-    def attach(self) -> None:
-        """Attach the EPs if they are specified."""
-        if self.permit.explicit:
-            self.providers = attaching.attach(self.options, self.permit)
 
     def again(self, permit: Permit) -> Construction:
         """Return the construction of a session from the same model with another permit, to explain an error."""
@@ -95,7 +95,6 @@ class Construction:
         options.log_severity_level = 4  # the log contains the error of the first session
         other = replace(self, permit=permit, options=options)
         other.configure()
-        other.attach()
         return other
 
     def create(self) -> InferenceSession:

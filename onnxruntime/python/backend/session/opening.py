@@ -35,7 +35,6 @@ def create(
     wanted = Construction(model, permit, options, libraries, released_opsets, parts)
     registered, shapes = wanted.configure()
     try:
-        wanted.attach()
         session = wanted.create()
     except NotPermittedError:
         raise
