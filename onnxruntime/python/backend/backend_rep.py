@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import NoReturn, Self
 
 from onnx.backend.base import BackendRep
 
@@ -193,11 +193,6 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name not in _NAMES_OF_SESSION]
-
-    if not TYPE_CHECKING:  # type checkers report this call
-
-        def __call__(self, *_: object, **__: object) -> NoReturn:
-            raise TypeError("A prepared model is not callable. Use rep.run(inputs)")
 
     def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))
