@@ -47,7 +47,7 @@ def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict
                     continue
                 if not need.only_warns:
                     refuse(setting.place, need.reason, show(setting.plain))
-                if need.warns_always or setting.text not in setting.rule.already_so:
+                if need.warns_always or not setting.rule.is_already_so(setting.text):
                     of_table[key] = need.warning(setting.place)
         reason = why_not(name, facts)
         if reason:

@@ -52,8 +52,12 @@ class Rule(NamedTuple):
     since: tuple[int, int] = (1, 24)  # the first ORT release known to understand it, as (major, minor)
     until: tuple[int, int] | None = None  # the first ORT release known to ignore it
     needs: tuple[Need, ...] = ()  # conditions in addition to the release
-    already_so: tuple[str, ...] = ()  # the texts that describe a session without it, which cause no warning
+    already_so: tuple[str, ...] = ()  # the texts that describe a session without it, if not only the default
     reported: bool = True  # whether ORT reports the value in use (EP options only)
+
+    def is_already_so(self, text: str) -> bool:
+        """Return whether a text describes a session without the setting, and therefore needs no warning."""
+        return text in (self.already_so or (self.default,))
 
 
 switch = partial(Rule, Flag(), "0")

@@ -52,8 +52,7 @@ MOST_FOLDED = 2**24
 
 _NBITS = read_by("MatMulNBits", "DequantizeLinear")
 
-# Switches that are off and on by default. If the session lacks the part of ORT that a switch controls, it is off.
-_switch = partial(switch, already_so=("0",))
+# If the session lacks the part of ORT that a switch controls, it is off.
 _switch_on = partial(switch_on, already_so=("0",))
 
 _KNOWN_OPTIMIZERS = Need(
@@ -108,12 +107,12 @@ SESSION_CONFIG: dict[str, Rule] = {
     ),
     # ORT's third value, 'save', is for saving a model.
     _MINIMAL: Rule(Choice("", "apply"), "", "Restricts optimization to the passes of a minimal build."),
-    "session.disable_aot_function_inlining": _switch("Inlines model-local functions late instead of ahead of time."),
-    "session.disable_double_qdq_remover": _switch("Keeps the inner pair of Q-DQ-Q-DQ chains."),
-    "session.disable_qdq_constant_folding": _switch(
+    "session.disable_aot_function_inlining": switch("Inlines model-local functions late instead of ahead of time."),
+    "session.disable_double_qdq_remover": switch("Keeps the inner pair of Q-DQ-Q-DQ chains."),
+    "session.disable_qdq_constant_folding": switch(
         f"Keeps DequantizeLinear of a constant if {_NO_QDQ_FUSION} is 1, too.", since=(1, 26), needs=(_QDQ_KEPT,)
     ),
-    _NO_QDQ_FUSION: _switch("Skips the fusion of QDQ groups."),
+    _NO_QDQ_FUSION: switch("Skips the fusion of QDQ groups."),
     "session.function_expansion_byte_limit": Rule(
         Integer(1, 2**30), "1073741824", "Limits the bytes that function inlining can create.", since=(1, 31)
     ),
@@ -126,7 +125,6 @@ SESSION_CONFIG: dict[str, Rule] = {
         "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
         since=(1, 30),
         needs=(read_by("GroupQueryAttention"),),
-        already_so=("BNSH",),
     ),
 }
 
@@ -137,11 +135,11 @@ def _all_need(needs: tuple[Need, ...], rules: Mapping[str, Rule]) -> dict[str, R
 
 
 _OF_BASIC_PASSES = {
-    "optimization.enable_cast_chain_elimination": _switch(
+    "optimization.enable_cast_chain_elimination": switch(
         "Removes chains of Cast nodes, and the rounding that they cause.",
         needs=(_enabled("CastChainElimination", "Level1_RuleBasedTransformer"),),
     ),
-    "session.enable_dq_matmulnbits_fusion": _switch(
+    "session.enable_dq_matmulnbits_fusion": switch(
         "Adds a pass that fuses DequantizeLinear and MatMul into MatMulNBits for EPs that keep QDQ groups.",
         since=(1, 25),
         needs=(_QDQ_FUSION, _enabled("DQMatMulNBitsFusion")),
@@ -151,16 +149,16 @@ _OF_BASIC_PASSES = {
     ),
 }
 _OF_EXTENDED_PASSES = {
-    "optimization.enable_gelu_approximation": _switch(
+    "optimization.enable_gelu_approximation": switch(
         "Replaces Gelu by its tanh approximation.",
         needs=(_enabled("GeluApproximation"), _FULL, read_by("Gelu", "BiasGelu", "Erf")),
     ),
-    "session.enable_quant_qdq_cleanup": _switch(
+    "session.enable_quant_qdq_cleanup": switch(
         "Removes remaining Q-DQ pairs, and the rounding that they cause.",
         needs=(_enabled("QDQFinalCleanupTransformer"), read_by("QuantizeLinear")),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
-        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES, already_so=("4",)
+        Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES
     ),
     "session.qdq_matmulnbits_block_size": Rule(
         OneOf(-1, 0, 16, 32, 64, 128, 256),
@@ -168,7 +166,6 @@ _OF_EXTENDED_PASSES = {
         f"Block size if a per-tensor or per-channel {_FUSED}. -1: ORT chooses. 0: 32.",
         since=(1, 25),
         needs=_QDQ_FUSES,
-        already_so=("0",),
     ),
     "session.qdqisint8allowed": Rule(
         Flag(),
@@ -177,7 +174,7 @@ _OF_EXTENDED_PASSES = {
         needs=(_QDQ_FUSION, _enabled("QDQS8ToU8Transformer"), _FULL),
         already_so=("1",),
     ),
-    "session.x64quantprecision": _switch(
+    "session.x64quantprecision": switch(
         "Rewrites int8 weights to uint8. An x86-64 CPU without VNNI multiplies uint8 weights without saturation.",
         since=(1, 25),  # 1.24 reads it on CPUs without VNNI only (on an emulated CPU)
         needs=(X86_64, _enabled("Avx2WeightS8ToU8Transformer"), _FULL),
@@ -197,9 +194,7 @@ def _spinning(pool: str) -> dict[str, Rule]:
             f"Lets idle {threads} spin before they block. If they are more than the usable CPUs, the backend sends 0.",
             needs=(may_spin(pool),),
         ),
-        f"session.{pool}.spin_backoff_max": rule(
-            Integer(1, 64), "1", f"Maximum back-off of {threads}.", already_so=("1",)
-        ),
+        f"session.{pool}.spin_backoff_max": rule(Integer(1, 64), "1", f"Maximum back-off of {threads}."),
         f"session.{pool}.spin_duration_us": rule(
             Integer(-1, 10_000),  # from 1000000 on, idle threads keep all cores busy
             "-1",
@@ -211,10 +206,8 @@ def _spinning(pool: str) -> dict[str, Rule]:
 
 _OF_INTRA_OP = {
     # 1000000000 makes a run ten times slower, 2147483647 makes it fail.
-    "session.dynamic_block_base": Rule(
-        Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off.", already_so=("0",)
-    ),
-    "session.force_spinning_stop": _switch(
+    "session.dynamic_block_base": Rule(Integer(0, 128), "0", "Splits parallel loops into shrinking blocks. 0: off."),
+    "session.force_spinning_stop": switch(
         "Stops spinning when the last concurrent run returns.", already_so=("0", "1")
     ),
     **_spinning("intra_op"),
@@ -257,8 +250,8 @@ _PREPACKING = beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
 
 SESSION_CONFIG |= {
     # Kernels.
-    "mlas.disable_kleidiai": _switch("Disables KleidiAI kernels.", since=(1, 25), needs=(ARM64,)),
-    "mlas.enable_gemm_fastmath_arm64_bfloat16": _switch(
+    "mlas.disable_kleidiai": switch("Disables KleidiAI kernels.", since=(1, 25), needs=(ARM64,)),
+    "mlas.enable_gemm_fastmath_arm64_bfloat16": switch(
         "Lets MatMul of float32 compute in bfloat16, which is less precise.", needs=(ARM64_BF16,)
     ),
     # Tried on no other CPU.
@@ -267,21 +260,21 @@ SESSION_CONFIG |= {
         since=(1, 31),
         needs=(X86_64, read_by("Conv", "FusedConv")),
     ),
-    "mlas.qnbit.force_fp32": _switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(X86_64, _NBITS)),
-    "mlas.use_lut_gemm": _switch(
+    "mlas.qnbit.force_fp32": switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(X86_64, _NBITS)),
+    "mlas.use_lut_gemm": switch(
         "Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(X86_64, _PREPACKING, _NBITS)
     ),
     # Memory and loading.
-    _NO_PREPACKING: _switch("Skips the repacking of constant weights at load time."),
-    "session.prepack.enable_parallel": _switch(
+    _NO_PREPACKING: switch("Skips the repacking of constant weights at load time."),
+    "session.prepack.enable_parallel": switch(
         "Repacks constant weights on the intra-op threads.", since=(1, 31), needs=(INTRA_THREADS, _PREPACKING)
     ),
-    "session.use_device_allocator_for_initializers": _switch("Keeps initializers out of arenas.", needs=(has(*GPU),)),
+    "session.use_device_allocator_for_initializers": switch("Keeps initializers out of arenas.", needs=(has(*GPU),)),
     # Strictness.
-    "session.disable_cpu_ep_fallback": _switch("Raises an error if the CPU EP would run a node.", needs=(NO_CPU_EP,)),
-    "session.disable_model_compile": _switch("Raises an error if an EP compiles nodes.", needs=(has(*COMPILING),)),
-    "session.strict_shape_type_inference": _switch("Raises an error if a declared type or shape is not as inferred."),
-    "session.strict_workspace_verification": _switch(
+    "session.disable_cpu_ep_fallback": switch("Raises an error if the CPU EP would run a node.", needs=(NO_CPU_EP,)),
+    "session.disable_model_compile": switch("Raises an error if an EP compiles nodes.", needs=(has(*COMPILING),)),
+    "session.strict_shape_type_inference": switch("Raises an error if a declared type or shape is not as inferred."),
+    "session.strict_workspace_verification": switch(
         "Raises an error if a node needs more workspace memory than ORT reserved for it.", since=(1, 31)
     ),
     # Placement.
@@ -303,5 +296,5 @@ SESSION_CONFIG |= {
         since=(1, 28),
         needs=(DEVICES, _BY_NAME_ALONE),
     ),
-    RECORD_ASSIGNMENT: _switch("Records the nodes of each EP."),
+    RECORD_ASSIGNMENT: switch("Records the nodes of each EP."),
 }

@@ -163,7 +163,7 @@ def needs_of_operators(permit: Permit) -> dict[str, Need]:
         if key in without_effect:
             continue
         for need in setting.rule.needs:
-            if need.operators and setting.text not in setting.rule.already_so:
+            if need.operators and not setting.rule.is_already_so(setting.text):
                 needs[key] = need
     return needs
 
