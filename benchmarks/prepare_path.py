@@ -129,6 +129,7 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 def _validating() -> Mapping[str, Callable[[], float]]:
     from onnxruntime.backend.allowlist.facts import Process  # as above  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.look_up import Allowlist  # as above  # noqa: PLC0415
     from onnxruntime.backend.allowlist.permit import permit_of  # as above  # noqa: PLC0415
     from onnxruntime.backend.request import of_call  # the stock backend has neither  # noqa: PLC0415
 
@@ -138,11 +139,11 @@ def _validating() -> Mapping[str, Callable[[], float]]:
         "of_call": of_call,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
-        "here": Process.here(["CPUExecutionProvider"])._replace(kinds=kinds),
+        "allowlist": Allowlist(Process.here(["CPUExecutionProvider"], kinds)),
     }
     return timed(
         namespace,
-        backend="permit(of_call({'provider_options': options, 'session_config': keys}), here)",
+        backend="permit(of_call({'provider_options': options, 'session_config': keys}), allowlist)",
     )
 
 

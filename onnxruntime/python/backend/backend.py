@@ -161,7 +161,7 @@ class OnnxRuntimeBackend(Backend):
         limits = _taken(kwargs, LIMITS)
         Limits(**limits)
         keywords = _taken(kwargs, KEYWORDS)
-        allowlist = request.of_environment().allowlist(Process.here())
+        allowlist = request.allowlist(request.of_environment(), Process.here())
         run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
 
         # prepare does not accept attributes that only RunOptions has.
@@ -232,14 +232,15 @@ def _prepare_source(
     if device is not None:
         _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
-    plugins.register(requested.plugins)
+    plugins.register(requested.environment.get("plugins", ()))
     try:
         process = presence.process(get_available_providers())
         presence.check_devices(requested.settings.get("provider_options", ()), process.kinds)
-        permit = permit_of(requested, process)
+        permit = permit_of(requested, request.allowlist(requested.environment, process))
         options = SessionOptions()
         released_opsets = backend.allowReleasedOpsetsOnly
-        session, permit, libraries = opening.create(source, permit, requested.extensions, options, released_opsets)
+        extensions = requested.environment.get("extensions", ())
+        session, permit, libraries = opening.create(source, permit, extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     applied = reports.of(session, permit, libraries)
@@ -304,7 +305,7 @@ def _check_unchanged(
     requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)
     process = presence.process(get_available_providers())
-    after = permit_of(requested, process).configuration()
+    after = permit_of(requested, look_up.Allowlist(process)).configuration()
     for keyword in (*keywords, "session_options"):
         if after.get(keyword, {}) != before.get(keyword, {}):
             reject(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import (
-    Callable,
     Iterable,
     Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
@@ -26,6 +25,7 @@ from onnxruntime.backend.allowlist.tables import (
     FROM_ENVIRONMENT,
     KEYWORDS,
     MOST_ENTRIES,
+    PERMIT,
 )
 from onnxruntime.backend.errors import (
     NotPermittedError,
@@ -52,10 +52,7 @@ class Request:
     attributes: Values  # all other keyword arguments of the call
     device: str  # ONNX's name of the device, or ""
     device_index: int | None
-    # Libraries of custom operators and of plugin EPs, which only the environment may specify.
-    extensions: Iterable[str] = ()
-    plugins: Iterable[str] = ()
-    allowlist: Callable[[Process], Allowlist] = Allowlist  # the settings that callers may set
+    environment: Values = field(default_factory=dict)  # the configuration in the environment variable, if it counts
     from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
 
     def add_origin(self, warnings: Mapping[str, dict[str, str]]) -> None:
@@ -115,8 +112,8 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment:
-        specified, request.allowlist = of_environment()
-        add(request, specified, environment)
+        request.environment = of_environment()
+        add(request, request.environment, environment)
     if of_cuda:
         for ep, options in settings["provider_options"].items():
             if ep in ON_CUDA_DEVICE:
@@ -124,21 +121,23 @@ def of_call(
     return request
 
 
-class Environment(NamedTuple):
-    """The configuration in the environment variable."""
-
-    settings: Values = NOTHING  # by keyword, and the names of libraries
-    allowlist: Callable[[Process], Allowlist] = Allowlist  # the settings that callers may set
-
-
-def of_environment() -> Environment:
-    """Return the configuration in the environment variable."""
+def of_environment() -> Values:
+    """Return the configuration in the environment variable: settings by keyword, LIBRARIES, and PERMIT."""
     text = os.environ.get(ENVIRONMENT)
     if not text:
-        return Environment()
+        return NOTHING
     from onnxruntime.backend.environment import variable  # rarely needed  # noqa: PLC0415
 
-    return Environment(*variable.read(text))
+    return variable.read(text)
+
+
+def allowlist(environment: Values, process: Process) -> Allowlist:
+    """Return the settings that callers may set in an environment with this configuration."""
+    if PERMIT not in environment:
+        return Allowlist(process)
+    from onnxruntime.backend.environment import narrowing  # rarely needed  # noqa: PLC0415
+
+    return narrowing.NarrowedAllowlist(environment, process)
 
 
 def add(
@@ -147,8 +146,6 @@ def add(
     keywords: Iterable[str],
 ) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
-    request.extensions = specified.get("extensions", ())
-    request.plugins = specified.get("plugins", ())
     for keyword in keywords:
         if keyword not in specified:
             continue

@@ -17,7 +17,7 @@ from onnxruntime.backend.allowlist import (
 )
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
-from onnxruntime.backend.allowlist.look_up import refuse_while_model_configures
+from onnxruntime.backend.allowlist.look_up import Allowlist, refuse_while_model_configures
 from onnxruntime.backend.allowlist.rules import (
     NOTHING,
     Settings,
@@ -79,13 +79,13 @@ class Permit(NamedTuple):
         return configuration
 
 
-def permit_of(request: Request, process: Process) -> Permit:
+def permit_of(request: Request, allowlist: Allowlist) -> Permit:
     """Look up all settings of a request: first all names and values, then all conditions.
 
     If a call has several problems, the order of these steps decides which error it raises.
     """
     _refuse_keywords_of_environment(request.attributes)
-    allowlist = request.allowlist(process)
+    process = allowlist.process
     settings = request.settings
     if not settings and not request.attributes:  # as in most calls
         return Permit(request.device, explicit=False, providers=_available_providers(process), kinds=process.kinds)

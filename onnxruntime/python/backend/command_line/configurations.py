@@ -17,6 +17,7 @@ from typing import Any
 import onnxruntime
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
@@ -71,7 +72,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     while permit is None and len(problems) <= _MOST_PROBLEMS:
         try:
             requested = request.of_call(specified, environment=())
-            permit = permit_of(requested, process)
+            permit = permit_of(requested, Allowlist(process))
         except NotPermittedError as refusal:
             problems.append(problem(refusal, specified))
             _remove(specified, refusal)
@@ -226,7 +227,7 @@ def environment(config: Mapping, keywords: Iterable[str]) -> Iterator[None]:
     :param keywords: the other settings of the environment that count.
     """
     before = os.environ.get(ENVIRONMENT, "")
-    specified = request.of_environment().settings
+    specified = request.of_environment()
     changed = {}
     for keyword in keywords:
         if keyword in specified:

@@ -63,7 +63,7 @@ def _providers(
     """
     words = [chosen.model, "--repeat", "0"]
     words += info.repeated("--extension", chosen.extension)
-    words += info.repeated("--extension", of_environment().settings.get("extensions", []))
+    words += info.repeated("--extension", of_environment().get("extensions", []))
     words += info.repeated("--plugin", chosen.plugin)
     kinds = presence.kinds()
     nodes: Mapping[str, int] = rep.node_assignment or {}

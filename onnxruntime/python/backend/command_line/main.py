@@ -214,7 +214,7 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):
-        for name in of_environment().settings.get("plugins", []) if use_environment else ():
+        for name in of_environment().get("plugins", []) if use_environment else ():
             try:
                 plugins.register([name])
                 names.append(name)

@@ -79,7 +79,7 @@ class Overrides:
         facts = SessionFacts(Process.here())
         if self._session is not None:
             facts = SessionFacts.of_session(self._session, SESSION_ATTRIBUTES)
-        allowlist = request.of_environment().allowlist(facts.process)
+        allowlist = request.allowlist(request.of_environment(), facts.process)
         settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
         entries = NOTHING
         if run_config is not None:

@@ -82,7 +82,7 @@ def register_plugins_for(device: object) -> None:
     name, _ = split_device(device)
     if name in CUDA_DEVICE:
         with suppress(RuntimeError):  # prepare raises it
-            plugins.register(of_environment().settings.get("plugins", ()))
+            plugins.register(of_environment().get("plugins", ()))
 
 
 def check_devices(specified: Iterable[str], present: Texts) -> None:

@@ -60,6 +60,7 @@ IN_FUNCTIONS = {
     "difflib",
     "unittest",
     f"{PACKAGE}.capture.sessions",
+    f"{PACKAGE}.environment.narrowing",
     f"{PACKAGE}.environment.variable",
     f"{PACKAGE}.free_dimensions",
     f"{PACKAGE}.locks",

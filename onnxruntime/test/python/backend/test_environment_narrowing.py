@@ -28,7 +28,7 @@ from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.request import of_call
+from onnxruntime.backend.request import allowlist, of_call
 
 CPU, CUDA, TENSORRT, CANN, OPENVINO = (f"{n}ExecutionProvider" for n in ("CPU", "CUDA", "Tensorrt", "CANN", "OpenVINO"))
 THREADS, PREPACKING, SPINNING = (
@@ -151,10 +151,8 @@ def permit(device: str | None = None, **given: object) -> Permit:
     keywords = {word: given.pop(word) for word in KEYWORDS if word in given}
     requested = of_call(keywords, given, device)
     try:
-        return permit_of(
-            requested,
-            NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()}),
-        )
+        process = NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
+        return permit_of(requested, allowlist(requested.environment, process))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
 

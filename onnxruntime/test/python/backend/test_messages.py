@@ -51,7 +51,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import errors
 from onnxruntime.backend.advice import suggestions  # noqa: F401 - a call in the tables
-from onnxruntime.backend.allowlist import conditions, look_up  # noqa: F401 - a call in the tables
+from onnxruntime.backend.allowlist import conditions, look_up
 from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -107,11 +107,17 @@ def without_the_ep() -> None:
         prepare(provider_options={CPU: {}})
 
 
+def permit_on(device: str, provider_options: dict) -> None:
+    """Look up the EPs of a call on a device, in a process that has them."""
+    process = having(provider_options, "built-in")
+    permit_of(of_call({"provider_options": provider_options}, device=device), look_up.Allowlist(process))
+
+
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, otherwise="runs can block")
     with mock.patch.dict(conditions.PROVIDER_NEEDS, {AZURE: (need,)}):
-        permit_of(of_call({}), NEWEST._replace(providers=(AZURE, CPU)))
+        permit_of(of_call({}), look_up.Allowlist(NEWEST._replace(providers=(AZURE, CPU))))
 
 
 def graph_ids(*calls: tuple[str, object], once: bool = False) -> None:

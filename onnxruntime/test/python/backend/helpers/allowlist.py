@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from unittest import mock
 
+from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
@@ -23,7 +24,6 @@ from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind
-from onnxruntime.backend.request import of_call
 
 _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
 _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
@@ -49,7 +49,8 @@ def permit(
     """Look up settings in the tables, in a Python with a global interpreter lock."""
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(threads, "has_global_lock", return_value=True):
-        return permit_of(of_call(requested, attributes or {}), process)
+        asked = request.of_call(requested, attributes or {})
+        return permit_of(asked, request.allowlist(asked.environment, process))
 
 
 def session_attributes(given: dict) -> dict:

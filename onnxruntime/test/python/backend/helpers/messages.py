@@ -224,9 +224,9 @@ prepare(device="NPU")
     device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}
 look_up.reject_device("cuda", ["CUDA", "GPU"])
     device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU
-permit_of(of_call({"provider_options": {CPU: {}}}, device="CUDA"), having([CPU], "built-in"))
+permit_on("CUDA", {CPU: {}})
     device: 'CUDA' contradicts provider_options, which contains no EP for this device
-permit_of(of_call({"provider_options": {CUDA: {"device_id": 0}}}, device="CUDA:1"), having([CUDA], "built-in"))
+permit_on("CUDA:1", {CUDA: {"device_id": 0}})
     device: 'CUDA:1' contradicts provider_options['CUDAExecutionProvider']['device_id'], which is 0
 prepare(two_nodes(("N", "K")), free_dimension_overrides={"M": 2})
     free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'K', 'N'

@@ -17,6 +17,7 @@ from helpers.models import two_nodes
 from onnxruntime.backend import backend, request
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.session import construction, opening, presence, reports, selection
 
@@ -69,7 +70,7 @@ def process_with(
 
 def permit(options: dict | None, device: str | None = None) -> Permit:
     asked = request.of_call({"provider_options": options}, device=device)
-    permitted = permit_of(asked, Process.here(kinds=presence.kinds()))
+    permitted = permit_of(asked, Allowlist(Process.here(kinds=presence.kinds())))
     presence.check_available(permitted)
     return permitted
 
