@@ -139,7 +139,7 @@ def _validating() -> Mapping[str, Callable[[], float]]:
         "of_call": of_call,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
-        "allowlist": Allowlist(Process.here(["CPUExecutionProvider"], kinds)),
+        "allowlist": Allowlist(Process(kinds=kinds)),
     }
     return timed(
         namespace,

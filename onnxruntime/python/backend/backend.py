@@ -161,7 +161,7 @@ class OnnxRuntimeBackend(Backend):
         limits = _taken(kwargs, LIMITS)
         Limits(**limits)
         keywords = _taken(kwargs, KEYWORDS)
-        allowlist = request.allowlist(request.of_environment(), Process.here())
+        allowlist = request.allowlist(request.of_environment(), Process())
         run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
 
         # prepare does not accept attributes that only RunOptions has.

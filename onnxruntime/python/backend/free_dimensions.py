@@ -23,7 +23,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
 from onnxruntime import InferenceSession, SessionOptions
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.session_config import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.errors import Place, reject, show
@@ -256,8 +256,7 @@ class _Values:
 
 def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     """Limit the bytes of a folded value, and return whether this limits all folding in the session."""
-    release = Process.here().release
-    if SESSION_CONFIG[FOLDING_CAP].since > release:
+    if SESSION_CONFIG[FOLDING_CAP].since > RELEASE:
         return False
     if FOLDING_CAP not in permit.session_config:
         options.add_session_config_entry(FOLDING_CAP, str(MOST_FOLDED))

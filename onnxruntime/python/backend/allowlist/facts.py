@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import onnxruntime
@@ -18,23 +18,17 @@ from onnxruntime.backend.allowlist.rules import (
 )
 
 _NUMBERS = onnxruntime.__version__.split(".")
-_RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))
-_MACHINE = platform.machine()
-_SYSTEM = platform.system()
+RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))  # of ORT
 
 
 class Process(NamedTuple):
-    """The release of ORT, the machine, and the EPs of a process."""
+    """The release of ORT, the machine, and the EPs of a process, by default of this one, without its EPs."""
 
-    release: tuple[int, int]  # as (major, minor)
-    machine: str  # the CPU family as platform.machine() reports it
-    system: str = ""  # the operating system as platform.system() reports it
+    release: tuple[int, int] = RELEASE
+    machine: str = platform.machine()
+    system: str = platform.system()
     providers: tuple[str, ...] = ()  # the EPs for a caller who specifies none, in order
     kinds: Texts = NOTHING  # all EPs, each with "built-in" or "plugin"
-
-    @classmethod
-    def here(cls, providers: Iterable[str] = (), kinds: Texts = NOTHING) -> Process:
-        return cls(_RELEASE, _MACHINE, _SYSTEM, tuple(providers), kinds)
 
 
 class SessionFacts(NamedTuple):
@@ -59,15 +53,3 @@ class SessionFacts(NamedTuple):
     ) -> str:
         """Return the text of an option of an EP."""
         return self.options.get(ep, NOTHING).get(name, default)
-
-    @classmethod
-    def of_session(cls, session: onnxruntime.InferenceSession, attributes: Iterable[str]) -> SessionFacts:
-        """Describe an existing session by its EPs, their options and these ``SessionOptions`` attributes."""
-        options = session.get_session_options()
-        values = {name: getattr(options, name) for name in attributes}
-        return cls(
-            Process.here(),
-            tuple(session.get_providers()),
-            session.get_provider_options(),
-            values,
-        )

@@ -76,9 +76,9 @@ class Overrides:
         for keyword in KEYWORDS:
             if attributes.pop(keyword, None) is not None:
                 reject(Place(keyword), "cannot be set for a run. Pass it to prepare")
-        facts = SessionFacts(Process.here())
+        facts = SessionFacts(Process())
         if self._session is not None:
-            facts = SessionFacts.of_session(self._session, SESSION_ATTRIBUTES)
+            facts = _facts_about(self._session)
         allowlist = request.allowlist(request.of_environment(), facts.process)
         settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
         entries = NOTHING
@@ -93,6 +93,17 @@ class Overrides:
             warn(text)
         texts = {**self.prepared.entries, **texts_of(entries)}
         return RunSettings(values_of(settings), texts), without_effect
+
+
+def _facts_about(session: InferenceSession) -> SessionFacts:
+    """Describe a session by its EPs, their options and its ``SessionOptions`` attributes."""
+    options = session.get_session_options()
+    return SessionFacts(
+        Process(),
+        providers=tuple(session.get_providers()),
+        options=session.get_provider_options(),
+        attributes={name: getattr(options, name) for name in SESSION_ATTRIBUTES},
+    )
 
 
 def _key(run_config: object, attributes: Mapping) -> tuple | None:

@@ -36,10 +36,10 @@ def excluded() -> list[str]:
 
 def process(available: Sequence[str]) -> Process:
     """Describe this process."""
-    return Process.here(stock_list(available), kinds())
+    return Process(providers=stock_list(available), kinds=kinds())
 
 
-def stock_list(available: Sequence[str]) -> list[str]:
+def stock_list(available: Sequence[str]) -> tuple[str, ...]:
     """Return the EPs for a caller who specifies none: all built-in EPs except those that the environment excludes.
 
     Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last
@@ -53,7 +53,7 @@ def stock_list(available: Sequence[str]) -> list[str]:
             similar = suggestions().similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
-    return [name for name in built_in if name not in without]
+    return tuple(name for name in built_in if name not in without)
 
 
 def plugin_devices(name: str | None = None) -> list:

@@ -18,7 +18,7 @@ from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 from onnx.inliner import inline_local_functions
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, OPENVINO
 from onnxruntime.backend.session import model_file
@@ -43,7 +43,7 @@ def check(model: str | bytes, session: InferenceSession) -> tuple[str, bool]:
     Return why each input of the model needs elements, or ``""``, and whether the model can have a Concat.
     """
     wanted = _WITHOUT_ELEMENTS
-    if Process.here().release < _MENDED:
+    if RELEASE < _MENDED:
         wanted += (_OPERATOR,)
     operators: set[str] = set()
     has_concat = True

@@ -30,13 +30,12 @@ from helpers import observable_models as models
 import onnxruntime
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist import run_config, session_config, threads
-from onnxruntime.backend.allowlist.facts import Process, SessionFacts
+from onnxruntime.backend.allowlist.facts import RELEASE, Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.errors import NotPermittedError
 
-RELEASE = Process.here().release
 _X86_64 = platform.machine().lower() in ("x86_64", "amd64")
 _RECORD = "session.record_ep_graph_assignment_info"
 _OPENVINO = "OpenVINOExecutionProvider"
@@ -306,7 +305,7 @@ NOT_OBSERVED = {
 
 def acts_here(rule: Rule) -> bool:
     """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
-    here = Process.here()
+    here = Process()
     machines = (
         "an x86-64 CPU",
         "a 64-bit Arm CPU",

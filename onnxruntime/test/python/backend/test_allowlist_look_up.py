@@ -260,7 +260,7 @@ class TestProviderOptions(unittest.TestCase):
             (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"),
             set(),
         )
-        at = Process.here(("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
+        at = Process(providers=("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
         for ep, kinds in providers.PROVIDERS.items():
             for option in {option for table in kinds.values() for option in table}:
                 for value in values:

@@ -16,7 +16,7 @@ from helpers.allowlist import NEWEST, listed_values, permit
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import provider_names
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
@@ -176,7 +176,7 @@ class NamesTest(unittest.TestCase):
             name for name in vars(provider_names).values() if isinstance(name, str) and "ExecutionProvider" in name
         }
         plugins = {provider_names.OPENVINO_AUTO}  # their EPs exist only as plugins
-        if Process.here().release >= (1, 32):
+        if RELEASE >= (1, 32):
             plugins.add(provider_names.NV_TENSORRT_RTX)
         self.assertEqual(names - set(onnxruntime.get_all_providers()), plugins)
 

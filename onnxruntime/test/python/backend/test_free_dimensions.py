@@ -25,13 +25,13 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import free_dimensions
 from onnxruntime.backend.allowlist import session_config
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs.errors import InputError
 
 # Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
-CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= Process.here().release
+CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= RELEASE
 MOST = 2**24 if CAPPED else 2**12
 
 # Z is in the output only.
@@ -170,7 +170,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             with self.subTest(graph, sizes=sizes):
                 self.check(model(graph, **weights), sizes, permitted)
         mask = model(mask)
-        with mock.patch.object(Process, "here", return_value=Process((1, 26), "x86_64")):
+        with mock.patch.object(free_dimensions, "RELEASE", (1, 26)):
             self.assert_refused("", {"S": 4097}, mask)
 
     def test_weights_do_not_count(self):

@@ -13,7 +13,6 @@ from unittest import mock
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.session import reports
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -58,12 +57,8 @@ class ReadBackTest(unittest.TestCase):
     def test_what_is_not_reported_is_compared_as_it_was_sent(self):
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
-        there = Process((1, 27), "x86_64", system="Linux")
-        with (
-            process_with(bundled=(CUDA,)),
-            mock.patch.object(Process, "here", lambda kinds: there._replace(kinds=kinds)),
-        ):
-            permitted = permit({CUDA: {option: True}})
+        with process_with(bundled=(CUDA,)):
+            permitted = permit({CUDA: {option: True}}, release=(1, 27))
         result = reports.of(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual(
             (result.provider_options, result.unconfirmed),

@@ -16,7 +16,7 @@ from helpers.execution_providers import CPU
 from helpers.models import two_nodes
 from onnxruntime.backend import backend, request
 from onnxruntime.backend.allowlist import threads
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.session import construction, opening, presence, reports, selection
@@ -68,9 +68,9 @@ def process_with(
         yield here
 
 
-def permit(options: dict | None, device: str | None = None) -> Permit:
+def permit(options: dict | None, device: str | None = None, release: tuple[int, int] = RELEASE) -> Permit:
     asked = request.of_call({"provider_options": options}, device=device)
-    permitted = permit_of(asked, Allowlist(Process.here(kinds=presence.kinds())))
+    permitted = permit_of(asked, Allowlist(Process(release, kinds=presence.kinds())))
     presence.check_available(permitted)
     return permitted
 
