@@ -162,7 +162,7 @@ class OnnxRuntimeBackend(Backend):
         Limits(**limits)
         keywords = _taken(kwargs, KEYWORDS)
         allowlist = request.allowlist(request.of_environment(), Process())
-        run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, kwargs))
+        run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, request.read(request.ARGUMENTS, kwargs)))
 
         # prepare does not accept attributes that only RunOptions has.
         creates_session = not isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
@@ -320,13 +320,13 @@ def _prepare_open(
     attributes: dict,
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
-    unknown_arguments.warn_or_reject(attributes, ())
     if isinstance(model, OnnxRuntimeBackendRep):
         # It has the environment's entries already, and its caller's own entries win over them.
         rep, from_environment = model, []
     else:
         rep, from_environment = OnnxRuntimeBackendRep(model), ["run_config"]
-    requested = request.of_call(keywords, environment=from_environment)
+    requested = request.of_call(keywords, attributes, environment=from_environment)
+    unknown_arguments.warn_or_reject(requested.attributes, ())
 
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():

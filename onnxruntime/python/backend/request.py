@@ -41,6 +41,7 @@ from onnxruntime.backend.provider_names import (
     ON_CUDA_DEVICE,
 )
 
+ARGUMENTS = Place("keyword arguments")
 _MOST_DIGITS = 2  # of the index of a device
 
 
@@ -98,6 +99,7 @@ def of_call(
     environment: Sequence[str] = KEYWORDS,
 ) -> Request:
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
+    attributes = read(ARGUMENTS, attributes)
     settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:

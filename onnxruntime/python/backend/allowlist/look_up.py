@@ -29,13 +29,12 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION, MOST_ENTRIES
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
 from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
     refuse,
     reject,
-    reject_key,
     reject_value,
     show,
 )
@@ -60,11 +59,8 @@ class Allowlist:
 
         :param session_options: attributes only. Keyword arguments win over them.
         """
-        check_number(keyword_arguments)
         settings = self.settings(table, Place("session_options"), session_options)
         for name, value in keyword_arguments.items():
-            if type(name) is not str:  # a subclass could be looked up as one name and set as another
-                reject_key(Place("keyword argument"), name)
             if name in table:
                 settings[name] = self.setting_of(table, Place(name), value)
             else:
@@ -183,12 +179,6 @@ class Allowlist:
     def accepts(self, place: Place, rule: Rule) -> str:
         """Return the values of a setting that callers may set, for an error."""
         return rule.kind.accepts
-
-
-def check_number(keyword_arguments: Values) -> None:
-    """Reject a call with very many keyword arguments, whose names take time."""
-    if len(keyword_arguments) > MOST_ENTRIES:
-        reject(Place("keyword arguments"), f"more than {MOST_ENTRIES} in one call")
 
 
 def _text_of(release: tuple[int, int]) -> str:

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import NoReturn
 
 from onnxruntime.backend.advice import suggestions
-from onnxruntime.backend.allowlist.look_up import check_number
 from onnxruntime.backend.allowlist.rules import Values
 from onnxruntime.backend.errors import (
     Place,
@@ -34,14 +33,10 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 
     A keyword argument that is a limit of a run, or looks like one, is an error.
     """
-    check_number(keyword_arguments)
-    ignored = {}
-    for name, value in keyword_arguments.items():
-        name_itself = str.__str__(name)  # a subclass of str can have its own methods
-        if name_itself not in acting:
-            ignored[name_itself] = value
-            if value is not None and len(name_itself) <= _LONGEST_NAME:
-                _reject_limit(name_itself, value)
+    ignored = {name: value for name, value in keyword_arguments.items() if name not in acting}
+    for name, value in ignored.items():
+        if value is not None and len(name) <= _LONGEST_NAME:
+            _reject_limit(name, value)
 
     warnings = []
     for name, value in islice(ignored.items(), _MOST_WARNINGS):

@@ -72,7 +72,7 @@ class Overrides:
     @without_frames
     def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
-        attributes = dict(attributes)
+        attributes = request.read(request.ARGUMENTS, attributes)
         for keyword in KEYWORDS:
             if attributes.pop(keyword, None) is not None:
                 reject(Place(keyword), "cannot be set for a run. Pass it to prepare")

@@ -18,7 +18,6 @@ from helpers.models import no_session_opens, open_session, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import NotPermittedError
@@ -282,9 +281,6 @@ class FormsOfOtherApisTest(unittest.TestCase):
 
         self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
         self.assertEqual(suggestions.provider_options([Name("a")]), "")
-        with self.assertWarns(RuntimeWarning):
-            (warning,) = unknown_arguments.warn_or_reject({Name("a"): 1, Name("b"): 1}, {"b"})
-        self.assertIn("'a'", warning)
 
 
 class IgnoredKeywordTest(unittest.TestCase):

@@ -234,8 +234,25 @@ class BadInputTest(unittest.TestCase):
                 with warnings.catch_warnings(record=True, action="always") as given:
                     call(**few)
                 self.assertTrue(given)
-                with self.assertRaisesRegex(NotPermittedError, "^keyword arguments: more than 256 in one call$"):
+                with self.assertRaisesRegex(NotPermittedError, "^keyword arguments: more than 256 entries$"):
                     call(**many)
+
+    def test_name_of_a_keyword_argument(self):
+        """A subclass of str could be looked up as one name, and set as another."""
+        name = type("Name", (str,), {"__slots__": ()})("logid")
+        rep = prepare()
+        for call in (
+            prepare,
+            partial(onnxruntime.backend.run, two_nodes(), [X]),
+            partial(onnxruntime.backend.prepare, open_session()),
+            partial(rep.run, [X]),
+            rep.run_options,
+        ):
+            with (
+                self.subTest(str(call)),
+                self.assertRaisesRegex(NotPermittedError, "^keyword arguments: a key must be a str, not Name$"),
+            ):
+                call(**{name: "a"})
 
     def test_endless_or_broken_mapping(self):
         for keyword in ("provider_options", "session_config", "run_config"):
