@@ -29,7 +29,7 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, FREE_DIMENSION
+from onnxruntime.backend.allowlist.tables import table_of
 from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
@@ -49,17 +49,9 @@ class Allowlist:
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def attributes(
-        self,
-        table: Table,
-        keyword_arguments: Values,
-        session_options: Values = NOTHING,
-    ) -> Settings:
-        """Look up attributes. Names that no class of ORT has are left out, as in the stock backend.
-
-        :param session_options: attributes only. Keyword arguments win over them.
-        """
-        settings = self.settings(table, Place("session_options"), session_options)
+    def attributes(self, table: Table, keyword_arguments: Values) -> Settings:
+        """Look up attributes. Names that no class of ORT has are left out, as in the stock backend."""
+        settings = {}
         for name, value in keyword_arguments.items():
             if name in table:
                 settings[name] = self.setting_of(table, Place(name), value)
@@ -67,14 +59,10 @@ class Allowlist:
                 _refuse_attribute(table, name, value)
         return settings
 
-    def entries(self, keyword: str, requested: Values) -> Settings:
-        """Look up the config entries of a session or a run."""
-        return self.settings(BY_KEYWORD[keyword], Place(keyword), requested)
-
-    def sizes(self, overrides: Values) -> dict[str, int]:
-        table = dict.fromkeys(overrides, FREE_DIMENSION)
-        settings = self.settings(table, Place("free_dimension_overrides"), overrides)
-        return {name: setting.value for name, setting in settings.items()}
+    def settings(self, keyword: str, requested: Mapping[str, Values]) -> Settings:
+        """Look up the settings of a keyword argument, except for ``provider_options``."""
+        values = requested.get(keyword, NOTHING)
+        return self._settings(table_of(keyword, values), Place(keyword), values)
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Look up the EPs that the caller specifies, with their options."""
@@ -102,12 +90,12 @@ class Allowlist:
             values = {name: rule.kind.value for name, rule in table.items() if isinstance(rule.kind, AlwaysSent)}
             values.update(options)
             try:
-                return self.settings(table, Place("provider_options", ep), values, kind)
+                return self._settings(table, Place("provider_options", ep), values, kind)
             except NotPermittedError as refusal:
                 refusals.append(refusal)
         raise refusals[0]
 
-    def settings(
+    def _settings(
         self,
         table: Table,
         container: Place,

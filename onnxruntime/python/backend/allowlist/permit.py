@@ -89,20 +89,19 @@ def permit_of(request: Request, allowlist: Allowlist) -> Permit:
     settings = request.settings
     if not settings and not request.attributes:  # as in most calls
         return Permit(request.device, explicit=False, providers=_available_providers(process), kinds=process.kinds)
-    attributes = allowlist.attributes(
-        SESSION_ATTRIBUTES,
-        request.attributes,
-        settings.get("session_options", NOTHING),
-    )
-    sizes = allowlist.sizes(settings.get("free_dimension_overrides", NOTHING))
+    attributes = {
+        **allowlist.settings("session_options", settings),
+        **allowlist.attributes(SESSION_ATTRIBUTES, request.attributes),
+    }
+    sizes = values_of(allowlist.settings("free_dimension_overrides", settings))
     explicit = "provider_options" in settings
     if explicit:
         providers = allowlist.providers(settings["provider_options"])
         _check_device(request, providers)
     else:
         providers = _available_providers(process)
-    entries = allowlist.entries("session_config", settings.get("session_config", NOTHING))
-    run_entries = allowlist.entries("run_config", settings.get("run_config", NOTHING))
+    entries = allowlist.settings("session_config", settings)
+    run_entries = allowlist.settings("run_config", settings)
     refuse_while_model_configures(chain(settings, attributes))
 
     values = values_of(attributes)

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Rule, Table
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Integer
@@ -26,6 +28,14 @@ BY_KEYWORD = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "sessi
 
 # The sizes of one named dimension. free_dimensions.py bounds their product for each input.
 FREE_DIMENSION = Rule(Integer(1, MOST_FOLDED), "open", "The size of a named dimension.")
+
+
+def table_of(keyword: str, names: Iterable[str]) -> Table:
+    """Return the table for names in a keyword argument."""
+    if keyword == "free_dimension_overrides":
+        return dict.fromkeys(names, FREE_DIMENSION)
+    return BY_KEYWORD[keyword]
+
 
 # The environment variable with a configuration, and the end of an error about its settings.
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"

@@ -34,11 +34,10 @@ from onnxruntime.backend.allowlist.rules import (
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
 from onnxruntime.backend.allowlist.tables import (
-    BY_KEYWORD,
     ENVIRONMENT,
-    FREE_DIMENSION,
     KEYWORDS,
     PERMIT,
+    table_of,
 )
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import (
@@ -148,10 +147,8 @@ def _tables_of(
     process: Process,
 ) -> dict[str, Table]:
     """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
-    if container.keyword == "free_dimension_overrides":
-        return {"": dict.fromkeys(names, FREE_DIMENSION)}
     if container.keyword != "provider_options":
-        return {"": BY_KEYWORD[container.keyword]}
+        return {"": table_of(container.keyword, names)}
     ep = container.provider
     kinds = list(PROVIDERS.get(ep, ()))
     if not kinds and ep in process.kinds:

@@ -85,7 +85,7 @@ class Overrides:
         if run_config is not None:
             look_up.refuse_while_model_configures(["run_config"])
             requested = request.read(Place("run_config"), run_config)
-            entries = allowlist.entries("run_config", requested)
+            entries = allowlist.settings("run_config", {"run_config": requested})
         without_effect = conditions.check({"run_config": entries}, facts)["run_config"]
 
         unknown_arguments.warn_or_reject(attributes, RUN_ATTRIBUTES)

@@ -177,7 +177,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             for text in ("1", "True", "0", "False"):
                 facts = SessionFacts(NEWEST, gpus, {ep: {option: text}})
                 for value in ("cpu:0", "gpu:0", "cpu:0;gpu:0", "gpu:1;cpu:0"):
-                    entries = look_up.Allowlist(NEWEST).entries("run_config", {_SHRINKAGE: value})
+                    entries = look_up.Allowlist(NEWEST).settings("run_config", {"run_config": {_SHRINKAGE: value}})
                     with self.subTest(ep, text=text, value=value):
                         if value == "cpu:0" or text in ("0", "False"):
                             conditions.check({"run_config": entries}, facts)
