@@ -69,9 +69,6 @@ class Request:
         if not refusal.value:
             refusal.value = self._value_of(refusal)
         places = {Place(refusal.keyword, refusal.provider, refusal.key or None)}
-        if refusal.keyword not in self.attributes:
-            # The keyword argument of an attribute is its name, even if session_options specifies the attribute.
-            places.add(Place("session_options", key=refusal.keyword))
         if refusal.keyword == "device":
             places.add(Place("provider_options"))  # the EPs contradict the device
         if places.isdisjoint(self.from_environment):
@@ -85,7 +82,7 @@ class Request:
             values = values.get(refusal.provider, NOTHING)
         elif not name:
             name = refusal.keyword
-            values = {**self.settings.get("session_options", NOTHING), **self.attributes}
+            values = self.attributes
         if name in values:
             return show(values[name])
         return ""

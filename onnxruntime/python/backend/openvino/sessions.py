@@ -65,11 +65,11 @@ class OpenVINOPart(SessionPart):
         order = _order_of_new(session, origin, outline)
         if order.copies:
             if has_patterns:
-                reject(Place("enable_mem_pattern"), _MOVES_MEMORY)
+                reject(permit.attributes["enable_mem_pattern"].place, _MOVES_MEMORY)
             if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
-                reject(Place("enable_cpu_mem_arena"), RELEASES_MEMORY)
+                reject(permit.attributes["enable_cpu_mem_arena"].place, RELEASES_MEMORY)
             if SHRINKAGE in permit.run_config:
-                reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
+                reject(permit.run_config[SHRINKAGE].place, RELEASES_MEMORY)
         state.of(session).keep(self.name, lambda: order)
         # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
         session.io_binding = partial(_io_binding, order.session)

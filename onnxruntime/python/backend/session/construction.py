@@ -124,7 +124,7 @@ class Construction:
         try:
             return self._construct(available, 0)
         except (RuntimeError, ValueError) as error:
-            failures.reject_setting(error, self.permit.session_config)
+            failures.reject_setting(error, self.permit)
         # A build with TensorRT's EP lists it on a machine without TensorRT, too.
         without_tensorrt = [name for name in available if name != TENSORRT]
         session = self._construct(without_tensorrt, 1)  # ORT's own fallback prints a banner

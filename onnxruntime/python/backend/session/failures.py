@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import count
 
 import onnxruntime
 from onnxruntime import SessionOptions
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.session.opsets import ANYWAY
 
@@ -51,14 +52,15 @@ def explain(error: Exception) -> str | None:
     return None
 
 
-def reject_setting(error: Exception, entries: Iterable[str]) -> None:
+def reject_setting(error: Exception, permit: Permit) -> None:
     """Raise the error for a setting that, according to ORT's error, this model or process does not support."""
-    for key in entries:
+    for key, setting in permit.session_config.items():
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
-            reject(Place("session_config", key=key), f"ORT rejects it for this model. ORT error: {error}")
-    if "EnvCreatedWithGlobalThreadPools" in str(error):
+            reject(setting.place, f"ORT rejects it for this model. ORT error: {error}")
+    setting = permit.attributes.get("use_per_session_threads")
+    if setting is not None and "EnvCreatedWithGlobalThreadPools" in str(error):
         reject(
-            Place("use_per_session_threads"),
+            setting.place,
             "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
             "session, or leave out use_per_session_threads=False",
         )

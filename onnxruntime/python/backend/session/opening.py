@@ -39,7 +39,7 @@ def create(
     except NotPermittedError:
         raise
     except Exception as error:
-        failures.reject_setting(error, permit.session_config)
+        failures.reject_setting(error, permit)
         reason = failures.explain(error)
         if not reason:
             problem = model_file.problem(model, isinstance(error, InvalidProtobuf))

@@ -397,8 +397,8 @@ absent("NoExecutionProvider")
 under(CONFIG, '{"provider_options": {"CANNExecutionProvider": {}}}')
     provider_options['CANNExecutionProvider']: ...{FROM}
 under(CONFIG, '{"session_options": {"use_per_session_threads": false}}')
-    use_per_session_threads: the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes
-    before the first session, or leave out use_per_session_threads=False{FROM}
+    session_options['use_per_session_threads']: the process has no global thread pools. Call
+    onnxruntime.set_global_thread_pool_sizes before the first session, or leave out use_per_session_threads=False{FROM}
 under(CONFIG, {"permit": {"session_config": {"no.such": True}}})
     the environment variable ORT_ONNX_BACKEND_CONFIG cannot be used: permit: session_config['no.such'] is not permitted
     via the backend API: unknown key. To list ...
