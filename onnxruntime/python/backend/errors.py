@@ -16,6 +16,9 @@ from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
+# The environment variable with a configuration, and the end of an error or a warning about its settings.
+ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
+FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

@@ -20,14 +20,10 @@ from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
-from onnxruntime.backend.allowlist.tables import (
+from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES, PERMIT
+from onnxruntime.backend.errors import (
     ENVIRONMENT,
     FROM_ENVIRONMENT,
-    KEYWORDS,
-    MOST_ENTRIES,
-    PERMIT,
-)
-from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
     reject,
@@ -55,14 +51,6 @@ class Request:
     device_index: int | None
     environment: Values = field(default_factory=dict)  # the configuration in the environment variable, if it counts
     from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
-
-    def add_origin(self, warnings: Mapping[str, dict[str, str]]) -> None:
-        """Add the name of the environment variable to the warnings about its settings, by keyword and key."""
-        for keyword, texts in warnings.items():
-            for key in texts:
-                is_overridden = key in self.attributes
-                if not is_overridden and Place(keyword, key=key) in self.from_environment:
-                    texts[key] += FROM_ENVIRONMENT
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
         """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""

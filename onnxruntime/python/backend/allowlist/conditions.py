@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import SessionFacts
 from onnxruntime.backend.allowlist.rules import Need, Settings, Values
 from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.errors import Place, refuse, show
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, refuse, show
 from onnxruntime.backend.provider_names import (
     CAPTURE_SWITCHES,
     CPU,
@@ -33,10 +33,15 @@ from onnxruntime.backend.provider_names import (
 only_warns = partial(Need, only_warns=True, otherwise="has no effect in this session")
 
 
-def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict[str, str]]:
+def check(
+    tables: Mapping[str, Settings],
+    facts: SessionFacts,
+    from_environment: Container[Place] = (),
+) -> dict[str, dict[str, str]]:
     """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
 
     :param tables: the settings by keyword argument, and the options by EP. So are the warnings.
+    :param from_environment: the settings that only the environment specifies.
     """
     warnings: dict[str, dict[str, str]] = {}
     for name, settings in tables.items():
@@ -49,6 +54,8 @@ def check(tables: Mapping[str, Settings], facts: SessionFacts) -> dict[str, dict
                     refuse(setting.place, need.reason, show(setting.plain))
                 if need.warns_always or not setting.rule.is_already_so(setting.text):
                     of_table[key] = need.warning(setting.place)
+                    if setting.place in from_environment:
+                        of_table[key] += FROM_ENVIRONMENT
         reason = why_not(name, facts)
         if reason:
             refuse(Place("provider_options", name), reason)

@@ -26,18 +26,8 @@ from onnxruntime.backend.allowlist.rules import (
     texts_of,
     values_of,
 )
-from onnxruntime.backend.allowlist.tables import (
-    ENVIRONMENT,
-    LIBRARIES,
-    PERMIT,
-)
-from onnxruntime.backend.errors import (
-    Place,
-    refuse,
-    reject,
-    show,
-    warn,
-)
+from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT
+from onnxruntime.backend.errors import ENVIRONMENT, Place, refuse, reject, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -115,8 +105,7 @@ def permit_of(request: Request, allowlist: Allowlist) -> Permit:
         sizes=sizes,
     )
     tables = {**providers, "session_options": attributes, "session_config": entries, "run_config": run_entries}
-    without_effect = conditions.check(tables, facts)
-    request.add_origin(without_effect)
+    without_effect = conditions.check(tables, facts, request.from_environment)
     warnings = unknown_arguments.warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return Permit(
         device=request.device,

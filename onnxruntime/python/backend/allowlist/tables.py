@@ -37,9 +37,6 @@ def table_of(keyword: str, names: Iterable[str]) -> Table:
     return BY_KEYWORD[keyword]
 
 
-# The environment variable with a configuration, and the end of an error about its settings.
-ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
-FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 # The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
 LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 # The settings that callers may set, by keyword: True for each permitted value, or a list of values.

@@ -20,10 +20,10 @@ from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.environment import configuration, narrowing
-from onnxruntime.backend.errors import NotPermittedError, Place, show, warn
+from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, show, warn
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.session import presence

@@ -24,10 +24,9 @@ from onnx import parser
 
 import onnxruntime
 from onnxruntime.backend import __version__
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.errors import ENVIRONMENT, warn
 from onnxruntime.backend.provider_names import AZURE
 from onnxruntime.backend.session import presence
 

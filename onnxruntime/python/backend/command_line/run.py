@@ -25,7 +25,6 @@ import numpy as np
 import onnxruntime
 from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import (
     configurations,
@@ -40,6 +39,7 @@ from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, p
 from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
 from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
+from onnxruntime.backend.errors import FROM_ENVIRONMENT
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.refusals.packages import REGISTER
 from onnxruntime.backend.refusals.suggestions import provider_named

@@ -33,19 +33,9 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
-from onnxruntime.backend.allowlist.tables import (
-    ENVIRONMENT,
-    KEYWORDS,
-    PERMIT,
-    table_of,
-)
+from onnxruntime.backend.allowlist.tables import KEYWORDS, PERMIT, table_of
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import (
-    NotPermittedError,
-    Place,
-    refuse,
-    show,
-)
+from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
 
 _MOST_LISTED = 32  # names or values in an error
 

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT
 from onnxruntime.backend.environment import (
     configuration,
     narrowing,  # noqa: F401 - request.py uses it, and no run imports a module
 )
+from onnxruntime.backend.errors import ENVIRONMENT
 
 
 def read(text: str) -> dict[str, dict]:

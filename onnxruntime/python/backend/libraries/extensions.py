@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
-from onnxruntime.backend.errors import show
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, show
 
 
 def check(names: Iterable[str]) -> list[str]:

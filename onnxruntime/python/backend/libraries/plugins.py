@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import onnxruntime
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
-from onnxruntime.backend.errors import show, warn
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, show, warn
 from onnxruntime.backend.libraries import extensions
 
 NO_DEVICE = (

@@ -15,8 +15,8 @@ from onnxruntime.backend.allowlist import conditions, look_up, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
-from onnxruntime.backend.allowlist.tables import ENVIRONMENT, KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.errors import Place, reject, warn, without_frames
+from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
+from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, warn, without_frames
 
 _MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
 _PLAIN = (bool, int, str)

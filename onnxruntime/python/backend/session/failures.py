@@ -57,10 +57,10 @@ def reject_setting(error: Exception, permit: Permit) -> None:
     for key, setting in permit.session_config.items():
         if re.search(rf"{re.escape(key)}'? is not supported", str(error)):
             reject(setting.place, f"ORT rejects it for this model. ORT error: {error}")
-    setting = permit.attributes.get("use_per_session_threads")
-    if setting is not None and "EnvCreatedWithGlobalThreadPools" in str(error):
+    pools = permit.attributes.get("use_per_session_threads")
+    if pools is not None and "EnvCreatedWithGlobalThreadPools" in str(error):
         reject(
-            setting.place,
+            pools.place,
             "the process has no global thread pools. Call onnxruntime.set_global_thread_pool_sizes before the first "
             "session, or leave out use_per_session_threads=False",
         )

@@ -29,9 +29,9 @@ from helpers.environment import environment
 from helpers.models import parsed, two_nodes
 
 import onnxruntime
-from onnxruntime.backend.allowlist.tables import FROM_ENVIRONMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, run
+from onnxruntime.backend.errors import FROM_ENVIRONMENT
 
 
 class ConfigurationTest(CommandTest):
