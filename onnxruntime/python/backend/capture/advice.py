@@ -17,7 +17,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, Place, reworded
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
-from onnxruntime.backend.session import capturing, nodes
+from onnxruntime.backend.session import capturing, nodes, reports
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 WITHOUT = "Prepare the model without graph capture"
@@ -61,14 +61,14 @@ def _reason_and_advice(
 ) -> tuple[str, str]:
     without = _without_capture(permit, ep)
     ordinary = _opened(open_again, without)
-    sizes, has_unnamed = _free_sizes(ordinary)
+    names = reports.free_dimensions(ordinary) if ordinary else []
     reason = _reason(error, ordinary)
-    if not sizes:
-        if has_unnamed:
+    if not any(names):
+        if names:
             return reason, f"Give the inputs of the model fixed shapes. {_OTHERWISE}"
         return reason, WITHOUT
 
-    sizes = {**permit.sizes, **sizes}
+    sizes = {**permit.sizes, **dict.fromkeys(filter(None, names), 1)}
     setting = f"free_dimension_overrides={sizes!a}"[:500]
     try:
         open_again(permit._replace(sizes=sizes))
@@ -96,19 +96,6 @@ def _opened(open_again: _Open, permit: Permit) -> InferenceSession | None:
         return open_again(permit)
     except Exception:  # the refusal is raised in any case, with less information
         return None
-
-
-def _free_sizes(session: InferenceSession | None) -> tuple[dict[str, int], bool]:
-    """Return a size for each named free dimension, and whether others have no name."""
-    sizes = {}
-    has_unnamed = False
-    for node in session.get_inputs() if session else ():
-        for dimension in node.shape:
-            if type(dimension) is str and dimension:
-                sizes[dimension] = 1
-            elif type(dimension) is not int:
-                has_unnamed = True
-    return sizes, has_unnamed
 
 
 def _reason(error: Exception, session: InferenceSession | None) -> str:

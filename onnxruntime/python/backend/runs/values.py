@@ -169,20 +169,17 @@ def _decoded(array: ndarray) -> ndarray:
 
 def _text(item: object) -> str:
     """Return the text of an object. ORT terminates the process if ``str()`` fails."""
-    if isinstance(item, _CONTAINERS):
-        raise ValueError(f"text that contains {describe(item)}")
     try:
         if isinstance(item, bytes):
             return item.decode()
-        is_missing = item is None or bool(item != item)  # as NaN
-        text = str.__str__(str(item))
+        is_missing = item is None or isinstance(item, _CONTAINERS)
+        if not is_missing and item == item:  # unlike NaN
+            return str.__str__(str(item))
     except UnicodeDecodeError:
         raise ValueError("bytes that are not UTF-8 text") from None
     except Exception:  # of the caller's class
-        raise ValueError(f"text that contains {describe(item)}, which has no text") from None
-    if is_missing:
-        raise ValueError(f"text that contains {describe(item)}")
-    return text
+        pass
+    raise ValueError(f"text that contains {describe(item)}")
 
 
 class _NumberType(NamedTuple):

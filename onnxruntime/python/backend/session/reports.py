@@ -215,15 +215,20 @@ def _without_nodes(session: InferenceSession, permit: Permit) -> list[str]:
 
 def advice_on_shapes(session: InferenceSession) -> str:
     """Return how to fix the free dimensions of the inputs, ``""`` if there are none."""
-    sizes = {}
+    names = free_dimensions(session)
+    if "" in names:
+        return "Give the model fixed shapes. Some of its free dimensions have no name"
+    if names:
+        listed = ", ".join(f"{name!a}: ..." for name in names)
+        return f"Set free_dimension_overrides={{{listed}}}"
+    return ""
+
+
+def free_dimensions(session: InferenceSession) -> list[str]:
+    """Return the names of the free dimensions of the inputs, among them ``""`` if some have no name."""
+    names = {}
     for node in session.get_inputs():
         for dimension in node.shape:
             if type(dimension) is not int:
-                name = tensors.dimension_name(dimension)
-                sizes[name] = f"{name!a}: ..."
-    if "" in sizes:
-        return "Give the model fixed shapes. Some of its free dimensions have no name"
-    if sizes:
-        listed = ", ".join(sizes.values())
-        return f"Set free_dimension_overrides={{{listed}}}"
-    return ""
+                names[tensors.dimension_name(dimension)] = True
+    return list(names)
