@@ -178,9 +178,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             model = f"graph {session.get_modelmeta().graph_name!a}"
         text = f"{name} of {model}"
 
-        assignment = None
-        if "provider_options" in self._applied.configuration:
-            assignment = self.node_assignment
+        assignment = self.node_assignment
         if assignment is None:
             text += f" on {', '.join(session.get_providers())}"
         else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -50,11 +50,10 @@ class SessionState:
             kept = self._of_parts.setdefault(part, make())
         return kept
 
-    def keep_only(self, parts: Container[str]) -> None:
+    def keep_only(self, parts: Iterable[str]) -> None:
         """Remove what other parts keep."""
-        for part in [*self._of_parts]:
-            if part not in parts:
-                self._of_parts.pop(part, None)
+        for part in self._of_parts.keys() - parts:
+            self._of_parts.pop(part, None)
 
     def let_go(self, inner: object) -> None:
         """Let the owner release an inner session that is not this one, because ``set_providers`` has replaced it."""
