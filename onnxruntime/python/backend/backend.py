@@ -30,7 +30,7 @@ from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.limits import LIMITS, Limits
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.direct_route import is_ort
-from onnxruntime.backend.session import model_file, opening, opsets, presence, reports
+from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, verification
 from onnxruntime.backend.session.reports import Applied
 
 # By id, each session that `prepare` has created and passes to `prepare` of the class, with its settings.
@@ -243,6 +243,7 @@ def _prepare_source(
         session, permit, libraries = opening.create(source, permit, extensions, options, released_opsets)
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
+    verification.check(session, permit)
     applied = reports.of(session, permit, libraries)
     try:
         _handed_over[id(session)] = session, applied

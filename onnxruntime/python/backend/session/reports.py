@@ -2,21 +2,20 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Compares a session with its permit, reports the settings as ORT has applied them, and warns about the others."""
+"""Reports the settings of a session as ORT has applied them, and warns about settings without effect."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from onnxruntime import InferenceSession, get_device
+from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit, plain_copy
-from onnxruntime.backend.allowlist.rules import NOTHING, Need, Setting, Settings, Texts
+from onnxruntime.backend.allowlist.rules import NOTHING, Need, Settings, Texts
 from onnxruntime.backend.errors import Place, warn
-from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE, QNN
+from onnxruntime.backend.provider_names import CPU, QNN
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import missing_providers, presence
-from onnxruntime.backend.session.attaching import option_texts
+from onnxruntime.backend.session import missing_providers
 from onnxruntime.backend.session.nodes import recorded_nodes
 
 
@@ -48,34 +47,24 @@ def of(
     permit: Permit,
     extensions: tuple[str, ...] = (),
 ) -> Applied:
-    """Return the settings of a session, and warn about the settings without effect.
-
-    Raise an error if the session does not use the requested device, or ORT reports another value than the sent one.
-    """
-    cause = missing_providers.why_on_cpu(session, permit)
-    _check_device(session, permit, cause)
+    """Return the settings of a session that agrees with its permit. Warn about the settings without effect."""
     warnings = list(permit.stops_spinning.values())
+    cause = missing_providers.why_on_cpu(session, permit)
     if cause:
         warnings.append(f"The session runs on the CPU, because {cause}")
     warnings.extend(_without_nodes(session, permit))
     configuration = permit.configuration()
     reported, attributes = {}, {}
     unconfirmed: dict[str, dict] = {}
-    if permit.session_config or permit.attributes:
-        options = session.get_session_options()
-        attributes = {name: getattr(options, name) for name in permit.attributes}
-        for key, setting in permit.session_config.items():
-            entry = options.get_session_config_entry(key)
-            if entry != setting.text:
-                raise RuntimeError(f"{setting.place} was sent as {setting.text!r}, but ORT holds {entry!r}")
     if permit.explicit:
         options_by_ep = session.get_provider_options()
         for name, settings in permit.providers.items():
-            texts = options_by_ep.get(name, NOTHING)
-            _check_options(name, permit, texts)
-            reported[name], silent = _reported(settings, texts)
+            reported[name], silent = _reported(settings, options_by_ep.get(name, NOTHING))
             if silent:
                 unconfirmed[name] = silent
+    if permit.attributes:
+        options = session.get_session_options()
+        attributes = {name: getattr(options, name) for name in permit.attributes}
     for keyword, sentences in (
         ("session_options", _changed(attributes, permit)),
         ("session_config", _without_operators(session, permit)),
@@ -94,42 +83,6 @@ def of(
         warnings=permit.warnings + tuple(warnings),  # the former are given already
         extensions=extensions,
     )
-
-
-def _check_device(session: InferenceSession, permit: Permit, cause: str) -> None:
-    device = permit.device
-    if device in ("", "CPU") or not presence.supports_device(device, get_device()):
-        return
-    if ON_ANY_DEVICE.issuperset(session.get_providers()):
-        if not cause and permit.explicit:
-            cause = "provider_options specifies no EP of this device"
-        raise RuntimeError(f"device {device!r}: the session runs on the CPU, because {cause or presence.EXCLUDED}")
-
-
-def _check_options(name: str, permit: Permit, texts: Texts) -> None:
-    """Compare the options of an EP with those that ORT reports."""
-    settings = permit.providers[name]
-    for option, text in option_texts(name, permit.kinds[name], settings).items():
-        reported = texts.get(option, text)
-        if not _same(reported, text, settings.get(option)):
-            place = Place("provider_options", name, option)
-            raise RuntimeError(f"{place} was sent as {text!r}, but ORT reports {reported!r}")
-
-
-def _same(
-    reported: str,
-    text: str,
-    setting: Setting | None,
-) -> bool:
-    """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
-    if reported == text:
-        return True
-    if setting is None or not setting.rule.reported:
-        return False
-    try:
-        return setting.rule.kind.read(reported) == setting.value
-    except ValueError:
-        return False
 
 
 def _reported(settings: Settings, texts: Texts) -> tuple[Texts, dict[str, str]]:

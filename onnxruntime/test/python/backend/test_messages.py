@@ -62,7 +62,7 @@ from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.runs.errors import InputError, RunCancelledError
-from onnxruntime.backend.session import reports
+from onnxruntime.backend.session import verification
 
 CPU = "CPUExecutionProvider"
 AZURE = "AzureExecutionProvider"
@@ -150,7 +150,7 @@ def read_back_otherwise() -> None:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry(SPINNING, "1")
     permitted = permit(session_config={SPINNING: 0})
-    reports.of(InferenceSession(MODEL, options, providers=[CPU]), permitted)
+    verification.check(InferenceSession(MODEL, options, providers=[CPU]), permitted)
 
 
 SECTIONS = {

@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
-from onnxruntime.backend.session import construction, opening, presence, reports, selection
+from onnxruntime.backend.session import construction, opening, presence, selection, verification
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -62,7 +62,7 @@ def process_with(
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
-        mock.patch.object(reports, "get_device", lambda: build),
+        mock.patch.object(verification, "get_device", lambda: build),
         mock.patch.object(threads, "usable_cores", lambda: 2),
     ):
         yield here

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests of the reports about a session, and of its comparison with its permit."""
+"""Tests of comparing a session with its permit, and of the reports about it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from unittest import mock
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.session import reports
+from onnxruntime.backend.session import reports, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+
+def applied(session: SimpleNamespace, permitted: Permit) -> reports.Applied:
+    verification.check(session, permitted)
+    return reports.of(session, permitted)
 
 
 class ReadBackTest(unittest.TestCase):
@@ -35,12 +40,12 @@ class ReadBackTest(unittest.TestCase):
             "gpu_mem_limit": "1",
             "user_compute_stream": "0",
         }
-        result = reports.of(self.session(**{CUDA: texts}), permitted)
+        result = applied(self.session(**{CUDA: texts}), permitted)
         self.assertEqual(result.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
         self.assertEqual(result.unconfirmed, {})
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
-                reports.of(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
+                applied(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
 
     def test_another_spelling_of_the_same_value_is_none(self):
         with process_with(bundled=(CUDA,)):
@@ -51,7 +56,7 @@ class ReadBackTest(unittest.TestCase):
             ("false", "1073741824"),
         ):
             read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
-            result = reports.of(read, permitted)
+            result = applied(read, permitted)
             self.assertEqual(result.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
     def test_what_is_not_reported_is_compared_as_it_was_sent(self):
@@ -59,24 +64,24 @@ class ReadBackTest(unittest.TestCase):
         option = "enable_skip_layer_norm_strict_mode"
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {option: True}}, release=(1, 27))
-        result = reports.of(self.session(**{CUDA: {option: "1"}}), permitted)
+        result = applied(self.session(**{CUDA: {option: "1"}}), permitted)
         self.assertEqual(
             (result.provider_options, result.unconfirmed),
             ({CUDA: {}}, {CUDA: {option: "1"}}),
         )
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
-            reports.of(self.session(**{CUDA: {option: "true"}}), permitted)
+            applied(self.session(**{CUDA: {option: "true"}}), permitted)
 
     def test_text_that_carries_options_is_compared_and_not_shown(self):
         with process_with(plugins=(OPENVINO,)):
             permitted = permit({OPENVINO: {"num_of_threads": 2}})
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
-        result = reports.of(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted)
+        result = applied(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted)
         self.assertEqual(result.provider_options, {OPENVINO: {}})
         self.assertEqual(result.unconfirmed, {OPENVINO: {"num_of_threads": "2"}})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
-            reports.of(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
+            applied(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
 
 
 if __name__ == "__main__":
