@@ -39,7 +39,7 @@ from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Texts, texts_of
 from onnxruntime.backend.runs.direct_route import Guard
 from onnxruntime.backend.session.construction import Construction, SessionPart
-from onnxruntime.backend.session.state import Owner
+from onnxruntime.backend.session.release import Owner
 
 _Result = TypeVar("_Result")
 _IN_A_CALL = (
