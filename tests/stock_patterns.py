@@ -392,10 +392,19 @@ class _TwoThreads(onnxruntime.SessionOptions):
         self.intra_op_num_threads = 2
 
 
+class _OnTwoThreads(onnxruntime.InferenceSession):
+    """A session with settings that the stock backend does not accept."""
+
+    def __init__(self, model: bytes, sess_options: onnxruntime.SessionOptions, **keywords) -> None:
+        sess_options.intra_op_num_threads = 2
+        super().__init__(model, sess_options, **keywords)
+
+
 def _patched_name(name: str, value: object) -> tuple:
     with mock.patch.object(onnxruntime.backend.backend, name, value):
         opened = prepare(two_nodes())._session
-    return opened.get_providers(), opened.get_session_options().intra_op_num_threads
+    options = opened.get_session_options()
+    return type(opened).__name__, opened.get_providers(), options.intra_op_num_threads
 
 
 def _first_parameters(function: Callable) -> list[str]:
@@ -413,6 +422,7 @@ patterns(
     {
         "get_available_providers patched": lambda: _patched_name("get_available_providers", lambda: [CPU]),
         "SessionOptions patched": lambda: _patched_name("SessionOptions", _TwoThreads),
+        "InferenceSession patched": lambda: _patched_name("InferenceSession", _OnTwoThreads),
         "names in backend": partial(
             _has_names,
             onnxruntime.backend.backend,

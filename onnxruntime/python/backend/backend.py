@@ -238,9 +238,14 @@ def _prepare_source(
         presence.check_devices(requested.settings.get("provider_options", ()), process.kinds)
         permit = permit_of(requested, request.allowlist(requested.environment, process))
         options = SessionOptions()
-        released_opsets = backend.allowReleasedOpsetsOnly
-        extensions = requested.environment.get("extensions", ())
-        session, permit, libraries = opening.create(source, permit, extensions, options, released_opsets)
+        session, permit, libraries = opening.create(
+            source,
+            permit,
+            requested.environment.get("extensions", ()),
+            options,
+            backend.allowReleasedOpsetsOnly,
+            InferenceSession,
+        )
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     verification.check(session, permit)

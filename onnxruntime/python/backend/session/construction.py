@@ -59,6 +59,7 @@ class Construction:
     options: SessionOptions
     libraries: Iterable[str] = ()  # of custom operators
     released_opsets: bool = True  # whether ORT rejects a model that imports an opset that is not released
+    session_class: Callable[..., InferenceSession] = InferenceSession
     parts: list[SessionPart] = field(default_factory=list)  # that have not begun, the outermost last
     providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
     call: Callable[[Callable[[], InferenceSession]], InferenceSession] = call  # calls the constructor
@@ -110,9 +111,9 @@ class Construction:
 
     def _construct(self, providers: list | None, enable_fallback: int) -> InferenceSession:
         constructor = partial(
-            InferenceSession,
+            self.session_class,
             self.model,
-            self.options,
+            sess_options=self.options,
             providers=providers,
             enable_fallback=enable_fallback,
         )
@@ -121,13 +122,15 @@ class Construction:
     def _with_available(self) -> InferenceSession:
         """Create a session with all available EPs, or with fewer if ORT cannot use them."""
         available = list(self.permit.providers)
+        session = None
         try:
-            return self._construct(available, 0)
+            session = self._construct(available, 0)
         except (RuntimeError, ValueError) as error:
             failures.reject_setting(error, self.permit)
-        # A build with TensorRT's EP lists it on a machine without TensorRT, too.
-        without_tensorrt = [name for name in available if name != TENSORRT]
-        session = self._construct(without_tensorrt, 1)  # ORT's own fallback prints a banner
+        if session is None:
+            # A build with TensorRT's EP lists it on a machine without TensorRT, too.
+            without_tensorrt = [name for name in available if name != TENSORRT]
+            session = self._construct(without_tensorrt, 1)  # ORT's own fallback prints a banner
         # A run that fails must fail, not run on another EP: the API's first use is testing.
         session.disable_fallback()
         return session

@@ -22,6 +22,7 @@ def create(
     libraries: Iterable[str],
     options: SessionOptions,
     released_opsets: bool = True,
+    session_class: type[InferenceSession] = InferenceSession,
 ) -> tuple[InferenceSession, Permit, tuple[str, ...]]:
     """Create a session, and return the permit of its settings and the names of the registered libraries, too.
 
@@ -32,7 +33,7 @@ def create(
     """
     presence.check_available(permit)
     parts = selection.for_permit(permit)
-    wanted = Construction(model, permit, options, libraries, released_opsets, parts)
+    wanted = Construction(model, permit, options, libraries, released_opsets, session_class, parts)
     registered, shapes = wanted.configure()
     try:
         session = wanted.create()

@@ -7,12 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession
-
-if TYPE_CHECKING:
-    from onnxruntime.backend.session.release import Owned
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
@@ -30,8 +27,8 @@ class SessionState:
         self.needs_elements = ""
         #: Whether the model can have a Concat, as a model that the application loaded can.
         self.has_concat = True
-        #: The objects that the lock of the device releases after the session has ended (``release.py``).
-        self.owned: Owned | None = None
+        #: The ``Owned`` of ``release.py``, if the lock of a device releases the session.
+        self.owned: Any = None
         self._of_parts: dict[str, Any] = {}
 
     def keep(self, part: str, make: Callable[[], _Kept]) -> _Kept:

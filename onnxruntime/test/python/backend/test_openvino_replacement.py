@@ -28,8 +28,9 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
-from onnxruntime.backend.session import construction
+from onnxruntime.backend.session.construction import Construction
 
+CONSTRUCT = Construction._construct
 MIXED_RUNS = 60  # for each device and number of threads
 
 DEVICES = [{}, {"num_of_threads": 2, "num_streams": 2}]
@@ -202,8 +203,8 @@ class OpenVinoTest(unittest.TestCase):
                     changed.unlink()
                     changed.write_bytes(content)
 
-                def create(*arguments, replace=replace, **keywords) -> InferenceSession:
-                    session = InferenceSession(*arguments, **keywords)
+                def construct(*arguments, replace=replace) -> InferenceSession:
+                    session = CONSTRUCT(*arguments)
                     replace()
                     return session
 
@@ -211,7 +212,7 @@ class OpenVinoTest(unittest.TestCase):
                     replace()
                     self.assert_right(rep)
                 self.fail_once(rep)
-                with mock.patch.object(construction, "InferenceSession", create if while_read else InferenceSession):
+                with mock.patch.object(Construction, "_construct", construct if while_read else CONSTRUCT):
                     for _ in range(2):
                         with self.assertRaises(RuntimeError):
                             self.assert_right(rep)

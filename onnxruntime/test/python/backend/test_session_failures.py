@@ -15,7 +15,7 @@ from helpers.processes import QNN, permit, process_with
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import construction, failures, opening, reports
+from onnxruntime.backend.session import failures, opening, reports
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 MIGRAPHX = "MIGraphXExecutionProvider"  # runs on AMD's GPUs
@@ -33,10 +33,9 @@ class ExplainTest(unittest.TestCase):
             with (
                 self.subTest(repr(error)),
                 process_with(plugins=(QNN,)),
-                mock.patch.object(construction, "InferenceSession", side_effect=error),
                 self.assertRaises(Exception) as raised,
             ):
-                opening.create(b"", permit({QNN: {}}), (), mock.Mock())
+                opening.create(b"", permit({QNN: {}}), (), mock.Mock(), session_class=mock.Mock(side_effect=error))
             advised = isinstance(raised.exception, RuntimeError) and "backend_type='htp'" in str(raised.exception)
             self.assertEqual(advised, explained)
 

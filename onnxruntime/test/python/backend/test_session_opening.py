@@ -32,8 +32,10 @@ from helpers.processes import (
 
 import onnxruntime
 import onnxruntime.backend
+from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.session import construction, failures, opening, presence, reports
+from onnxruntime.backend.session import failures, opening, presence, reports
+from onnxruntime.backend.session.construction import Construction
 from onnxruntime.backend.session.nodes import node_assignment
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
@@ -150,20 +152,16 @@ class AttachTest(unittest.TestCase):
                         raise InvalidArgument("the configuration is not supported")
 
                 made = mock.Mock(add_provider=add_provider)
+                fails = mock.Mock(side_effect=RuntimeError("invalid option"))
                 if not options:
                     made.add_provider = mock.Mock(side_effect=InvalidArgument)
                 with (
                     self.subTest(options, attaches=attaches),
                     process_with(bundled=(ep,)),
-                    mock.patch.object(
-                        construction,
-                        "InferenceSession",
-                        side_effect=RuntimeError("invalid option"),
-                    ),
                     mock.patch.object(failures, "SessionOptions", lambda made=made: made),
                 ):
                     with self.assertRaises(RuntimeError) as caught:
-                        opening.create(b"", permit({ep: options}), (), made)
+                        opening.create(b"", permit({ep: options}), (), made, session_class=fails)
                     refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
                     expected = ("provider_options", ep, blamed) if attaches and options else (None,) * 3
                     self.assertEqual(refusal, expected)
@@ -178,23 +176,25 @@ class AvailableTest(unittest.TestCase):
         """Return the attempts to create a session, as EPs and fallback, and the prepared model or the refusal."""
         tried = []
 
-        def create(
-            model: bytes,
-            options: onnxruntime.SessionOptions,
-            *,
-            providers: list[str],
-            enable_fallback: int,
-        ):
-            tried.append((providers, enable_fallback))
-            for name, error in failing.items() if not enable_fallback else ():
-                if name in providers:
-                    raise RuntimeError(error)
-            # Not with the options: this process has no global thread pools.
-            return onnxruntime.InferenceSession(model, providers=[CPU], enable_fallback=enable_fallback)
+        class Session(onnxruntime.InferenceSession):
+            def __init__(
+                self,
+                model: bytes,
+                sess_options: onnxruntime.SessionOptions,
+                *,
+                providers: list[str],
+                enable_fallback: int,
+            ) -> None:
+                tried.append((providers, enable_fallback))
+                for name, error in failing.items() if not enable_fallback else ():
+                    if name in providers:
+                        raise RuntimeError(error)
+                # Not with the options: this process has no global thread pools.
+                super().__init__(model, providers=[CPU])
 
         with (
             mock.patch.object(presence, "stock_list", return_value=listed),
-            mock.patch.object(construction, "InferenceSession", create),
+            mock.patch.object(backend, "InferenceSession", Session),
         ):
             try:
                 return tried, prepare(None, **keywords)
@@ -235,10 +235,12 @@ class AvailableTest(unittest.TestCase):
                 self.subTest(name),
                 process_with(bundled=IDLE, plugins=(name,)),
                 self.assertWarnsRegex(RuntimeWarning, f"provider_options.*'{name}'"),
-                mock.patch.object(construction, "InferenceSession", wraps=onnxruntime.InferenceSession) as created,
+                mock.patch.object(
+                    Construction, "_construct", autospec=True, side_effect=Construction._construct
+                ) as created,
             ):
                 rep = prepare(None)
-            self.assertEqual(created.call_args.kwargs["providers"], [*IDLE, CPU])
+            self.assertEqual(created.call_args.args[1], [*IDLE, CPU])
             self.assertEqual(len(rep.warnings), 1)
             excluded = mock.patch.dict("os.environ", {EXCLUDE: name})
             with self.subTest(excluded=name), process_with(plugins=(name,)), excluded:

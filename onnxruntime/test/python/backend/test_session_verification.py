@@ -13,6 +13,7 @@ from unittest import mock
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.session import reports, verification
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 

@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
-from onnxruntime.backend.session import construction, opening, presence, selection, verification
+from onnxruntime.backend.session import opening, presence, selection, verification
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -83,7 +83,7 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
     """Create a session that has the EPs ``got``, and return the options and arguments that ORT received."""
     noted, keywords = mock.Mock(), {}
 
-    def session(_model, _options, **given):
+    def session(_model, *, sess_options, **given):
         keywords.update(given)
         providers = [*options, CPU] if got is None else got
         return Opened(
@@ -94,6 +94,5 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
         )
 
     permitted = permit(options)
-    with mock.patch.object(construction, "InferenceSession", session):
-        opening.create(b"", permitted, (), noted)
+    opening.create(b"", permitted, (), noted, session_class=session)
     return noted, keywords

@@ -50,10 +50,10 @@ class Options(Recorder, onnxruntime.SessionOptions):
 
 
 class Session:
-    def __init__(self, model: object, options: Options, providers: list | None = None, **_: object) -> None:
+    def __init__(self, model: object, sess_options: Options, providers: list | None = None, **_: object) -> None:
         named = (provider for provider in providers or () if type(provider) is tuple)
-        options.record["providers"].update(named)
-        record = copy.deepcopy(options.record)
+        sess_options.record["providers"].update(named)
+        record = copy.deepcopy(sess_options.record)
         # For graph capture, ORT writes the final graph to a new folder.
         if path := record["attributes"].pop("optimized_model_filepath", ""):
             weights = "session.optimized_model_external_initializers_"
@@ -87,7 +87,6 @@ def spied(plugins: bool):
         mock.patch.object(backend, "SessionOptions", Options),
         mock.patch.object(construction, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
-        mock.patch.object(construction, "InferenceSession", Session),
         mock.patch.object(settings, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: devices, create=True),
