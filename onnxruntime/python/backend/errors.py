@@ -134,15 +134,6 @@ def reject_type(
     _raise(WrongTypeError, f"{place} {problem}", place, problem, show(value))
 
 
-def reject_key(container: Place, key: object) -> NoReturn:
-    """Raise the error for a key of a mapping that is not a ``str``."""
-    problem = f"a key must be a str, not {type_name(key)}"
-    expression = str(container)
-    if type(key) in _SHOWN:
-        expression += f"[{show(key)}]"
-    _raise(NotPermittedError, f"{expression}: {problem}", container._replace(key=show(key)), problem)
-
-
 def _raise(
     error: type[NotPermittedError],
     message: str,

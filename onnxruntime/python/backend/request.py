@@ -27,7 +27,6 @@ from onnxruntime.backend.errors import (
     NotPermittedError,
     Place,
     reject,
-    reject_key,
     reject_type,
     show,
 )
@@ -186,7 +185,7 @@ def read(
         reject(place, f"more than {MOST_ENTRIES} entries")
     for key, _ in pairs:
         if type(key) is not str:  # a subclass could be found as one name and set another
-            reject_key(place, key)
+            reject(place, f"a key must be a str, not {show(key)}")
     return dict(pairs)
 
 

@@ -75,8 +75,6 @@ class Setting(NamedTuple):
     @property
     def plain(self) -> bool | int | str:
         """The value as plain data that a caller can specify. An EP can have another spelling of it."""
-        if type(self.value) is tuple:
-            return self.text
         return getattr(self.value, "name", self.value)  # of a member of an enum
 
 

@@ -156,16 +156,13 @@ class Names(Kind):
         self.empty = empty
         self.accepts = accepts
 
-    def parse(self, value: object) -> tuple[str, ...]:
+    def parse(self, value: object) -> str:
         text = text_of(value)
         if self.empty and text == "":
-            return ()
+            return text
         known = set(self.known())
         is_short = text.count(self.separator) < len(known)
         names = text.split(self.separator) if is_short else []
         if not names or not known.issuperset(names):
             raise ValueError("it contains a name that is not permitted")
-        return tuple(names)
-
-    def render(self, parsed: tuple[str, ...]) -> str:
-        return self.separator.join(parsed)
+        return text

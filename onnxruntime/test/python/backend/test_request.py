@@ -250,7 +250,9 @@ class BadInputTest(unittest.TestCase):
         ):
             with (
                 self.subTest(str(call)),
-                self.assertRaisesRegex(NotPermittedError, "^keyword arguments: a key must be a str, not Name$"),
+                self.assertRaisesRegex(
+                    NotPermittedError, "^keyword arguments: a key must be a str, not a value of type Name$"
+                ),
             ):
                 call(**{name: "a"})
 

@@ -159,7 +159,7 @@ prepare(OPEN, free_dimension_overrides={"N": 0})
 prepare(session_config=dict.fromkeys(map(str, range(300)), 1))
     session_config: more than 256 entries
 prepare(session_config={1: 1})
-    session_config[1]: a key must be a str, not int
+    session_config: a key must be a str, not 1
 prepare(session_config={SPINNING: None})
     session_config['session.intra_op.allow_spinning']: invalid value None (values of this type are not accepted).
     Expected True/False, 0/1 or '0'/'1'
