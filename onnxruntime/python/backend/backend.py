@@ -18,9 +18,10 @@ from onnx.checker import ValidationError, check_model
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up, unknown_arguments
+from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.rules import NOTHING, values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
@@ -265,8 +266,7 @@ def _check_device(backend: type[OnnxRuntimeBackend], device: str) -> None:
     known = ["CPU", *CUDA_DEVICE]
     known.extend(get_device().split("-"))
     supported = [name for name in dict.fromkeys(known) if backend.supports_device(name)]
-    advice = presence.advice_on_device(device)
-    look_up.reject_device(device, supported, advice)
+    presence.reject_device(device, supported)
 
 
 def _log(rep: object, seconds: float) -> None:
@@ -311,7 +311,7 @@ def _check_unchanged(
     requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)
     process = presence.process(get_available_providers())
-    after = permit_of(requested, look_up.Allowlist(process)).configuration()
+    after = permit_of(requested, Allowlist(process)).configuration()
     for keyword in (*keywords, "session_options"):
         if after.get(keyword, {}) != before.get(keyword, {}):
             reject(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import NoReturn
 
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.advice import suggestions
@@ -189,17 +188,6 @@ def _refuse_attribute(
     if reason:
         permitted = ", ".join(sorted(table))
         refuse(Place(name), f"{reason}. Permitted attributes: {permitted}", show(value))
-
-
-def reject_device(
-    device: object,
-    supported: list[str],
-    advice: str = "",
-) -> NoReturn:
-    """Raise the error for a device that is not one of the devices that this ORT supports."""
-    near = suggestions().device(device, supported)
-    listed = f"This ORT build supports: {', '.join(supported)}"
-    reject(Place("device"), f"{show(device)} is not supported. {near}{listed}{advice}", show(device))
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:

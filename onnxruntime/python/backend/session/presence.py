@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend.advice import suggestions
@@ -105,12 +106,15 @@ def _is_registered(name: str) -> bool:
     return False
 
 
-def advice_on_device(device: object) -> str:
-    """Return the next step for a device that this build does not support, ``""`` if no other base supports it."""
-    is_cuda = show(device).upper().startswith(("'CUDA", "'GPU"))
+def reject_device(device: object, supported: list[str]) -> NoReturn:
+    """Raise the error for a device that is not one of the devices that this ORT supports."""
+    shown = show(device)
+    near = suggestions().device(device, supported)
+    problem = f"{shown} is not supported. {near}This ORT build supports: {', '.join(supported)}"
+    is_cuda = shown.upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
-        return suggestions().absent_provider(CUDA)
-    return ""
+        problem += suggestions().absent_provider(CUDA)
+    reject(Place("device"), problem, shown)
 
 
 def check_available(permit: Permit) -> None:

@@ -50,7 +50,6 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
 from onnxruntime.backend import errors
-from onnxruntime.backend.advice import suggestions  # noqa: F401 - a call in the tables
 from onnxruntime.backend.allowlist import conditions, look_up
 from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
@@ -62,7 +61,7 @@ from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.runs.errors import InputError, RunCancelledError
-from onnxruntime.backend.session import verification
+from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
 
 CPU = "CPUExecutionProvider"
 AZURE = "AzureExecutionProvider"

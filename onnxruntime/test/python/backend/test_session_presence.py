@@ -126,8 +126,10 @@ class DeviceTest(unittest.TestCase):
             ((OPENVINO,), "CUDA", True),
         ):
             with self.subTest(given, bundled=bundled), process_with(bundled=bundled):
-                advice = presence.advice_on_device(given)
-                self.assertEqual((bool(advice), "device_type" in advice), (advised, OPENVINO in bundled))
+                with self.assertRaisesRegex(NotPermittedError, "^device: ") as refused:
+                    presence.reject_device(given, [CPU])
+                text = str(refused.exception)
+                self.assertEqual((CUDA in text, "device_type" in text), (advised, OPENVINO in bundled))
 
 
 class RegistrationTest(unittest.TestCase):

@@ -201,7 +201,7 @@ under(EXCLUDE, CUDA, provider_options={CUDA: {}})
 prepare(two_nodes(("N", 2**14)), free_dimension_overrides={"N": 2**12})
     free_dimension_overrides: input 'X' would have 67108864 elements. The maximum is ..., because ORT computes
     size-dependent values when it loads the model
-look_up.reject_device("CUDA", ["CPU"], suggestions().absent_provider(CUDA))
+presence.reject_device("CUDA", ["CPU"])
     device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider requires an NVIDIA GPU with
     its driver, and the base onnxruntime-gpu. To install this base, set the environment variable ORT_BACKEND_BASE to
     onnxruntime-gpu. Then, in a checkout of this package, run `pip uninstall -y onnxruntime...` and `pip install .`
@@ -222,8 +222,8 @@ prepare(device={"session_config": {}})
     This ORT build supports: {SUPPORTED}
 prepare(device="NPU")
     device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}
-look_up.reject_device("cuda", ["CUDA", "GPU"])
-    device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU
+presence.reject_device("cuda", ["CUDA", "GPU"])
+    device: 'cuda' is not supported. Did you mean 'CUDA'? This ORT build supports: CUDA, GPU. ...
 permit_on("CUDA", {CPU: {}})
     device: 'CUDA' contradicts provider_options, which contains no EP for this device
 permit_on("CUDA:1", {CUDA: {"device_id": 0}})
