@@ -23,7 +23,7 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import permit_of
-from onnxruntime.backend.allowlist.rules import NOTHING, values_of
+from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
@@ -34,8 +34,8 @@ from onnxruntime.backend.runs.direct_route import is_ort
 from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, verification
 from onnxruntime.backend.session.reports import Applied
 
-# By id, each session that `prepare` has created and passes to `prepare` of the class, with its settings.
-_handed_over: dict[int, tuple[InferenceSession, Applied]] = {}
+# By id, each session that `prepare` has created and passes to `prepare` of the class, with its settings and attributes.
+_handed_over: dict[int, tuple[InferenceSession, Applied, Mapping]] = {}
 
 
 class OnnxRuntimeBackend(Backend):
@@ -252,7 +252,7 @@ def _prepare_source(
     verification.check(session, permit)
     applied = reports.of(session, permit, libraries)
     try:
-        _handed_over[id(session)] = session, applied
+        _handed_over[id(session)] = session, applied, attributes
         rep = backend.prepare(session, device, **attributes)
     finally:
         _handed_over.pop(id(session), None)  # prepare of a subclass may not pass the session on
@@ -282,24 +282,23 @@ def _log(rep: object, seconds: float) -> None:
 def _prepare_created(
     session: InferenceSession,
     applied: Applied,
+    passed: Mapping,
     keywords: dict,
     attributes: dict,
 ) -> OnnxRuntimeBackendRep:
-    """Prepare a session that :func:`_prepare_source` has just created. A subclass can add the same settings again."""
+    """Prepare a session that :func:`_prepare_source` has just created. A subclass can add the same settings again.
+
+    :param passed: the attributes that a subclass passes on if it adds none.
+    """
     rep = OnnxRuntimeBackendRep(session, applied=applied)
     run_config = keywords.pop("run_config", None)
-    attributes = _differing(attributes, applied.configuration.get("session_options", NOTHING))
-    if keywords or attributes:
-        _check_unchanged(keywords, attributes, applied.configuration)
+    known = attributes.keys() & SESSION_ATTRIBUTES.keys()
+    added = {name: attributes[name] for name in known if attributes[name] is not passed.get(name)}
+    if keywords or added:
+        _check_unchanged(keywords, added, applied.configuration)
     if run_config is None:
         return rep
     return rep.with_run_config(run_config)
-
-
-def _differing(attributes: dict, of_session: Mapping) -> dict:
-    """Return the attributes that are not the objects of a session, and may be other values or other spellings."""
-    known = attributes.keys() & SESSION_ATTRIBUTES.keys()
-    return {name: attributes[name] for name in known if of_session.get(name) is not attributes[name]}
 
 
 def _check_unchanged(
