@@ -28,8 +28,9 @@ from onnxruntime.backend.allowlist.rules import (
     Values,
 )
 from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
-from onnxruntime.backend.allowlist.tables import table_of
+from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, table_of
 from onnxruntime.backend.errors import (
+    ENVIRONMENT,
     NotPermittedError,
     Place,
     refuse,
@@ -179,6 +180,9 @@ def _refuse_attribute(
     value: object,
 ) -> None:
     """Refuse an attribute that is not permitted, and accept a name that is not an attribute."""
+    if name in LIBRARIES or name == PERMIT:
+        reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'
+        refuse(Place(name), reason, show(value))
     if len(name) > _LONGEST_NAME or name in _ATTRIBUTES:
         return
     scope, owner = "session", SessionOptions

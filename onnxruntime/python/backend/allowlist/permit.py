@@ -26,8 +26,7 @@ from onnxruntime.backend.allowlist.rules import (
     texts_of,
     values_of,
 )
-from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT
-from onnxruntime.backend.errors import ENVIRONMENT, Place, refuse, reject, show, warn
+from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ def permit_of(request: Request, allowlist: Allowlist) -> Permit:
 
     If a call has several problems, the order of these steps decides which error it raises.
     """
-    _refuse_keywords_of_environment(request.attributes)
     process = allowlist.process
     settings = request.settings
     if not settings and not request.attributes:  # as in most calls
@@ -135,15 +133,6 @@ def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[s
             f"exceeds the {len(threads.CPUS)} CPUs that this process can use"
         )
     return sentences
-
-
-def _refuse_keywords_of_environment(attributes: Values) -> None:
-    """Refuse keyword arguments that are parts of a configuration in the environment, and not of a call."""
-    for keyword in (*LIBRARIES, PERMIT):
-        if keyword in attributes:
-            refuse(
-                Place(keyword), f'only the environment variable {ENVIRONMENT} can specify it, as {{"{keyword}": ...}}'
-            )
 
 
 def _available_providers(process: Process) -> dict[str, Settings]:

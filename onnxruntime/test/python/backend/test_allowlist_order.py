@@ -53,14 +53,14 @@ class Problem(NamedTuple):
 # In the order of the checks.
 CHECKS = (
     Problem("is broken", None, narrowed=frozenset({"__init__"})),
-    Problem("can specify it", ("extensions", "", ""), attributes={"extensions": ["x"]}),
-    Problem("can specify it", ("plugins", "", ""), attributes={"plugins": ["x"]}),
-    Problem("can specify it", ("permit", "", ""), attributes={"permit": {}}),
     Problem(
         "invalid value 1",
         ("session_options", "", "logid"),
         {"session_options": {"logid": 1}},
     ),
+    Problem("can specify it", ("extensions", "", ""), attributes={"extensions": ["x"]}),
+    Problem("can specify it", ("plugins", "", ""), attributes={"plugins": ["x"]}),
+    Problem("can specify it", ("permit", "", ""), attributes={"permit": {}}),
     Problem(
         "invalid value 9",
         ("log_severity_level", "", ""),

@@ -256,6 +256,16 @@ class BadInputTest(unittest.TestCase):
             ):
                 call(**{name: "a"})
 
+    def test_parts_that_only_the_environment_may_contain(self):
+        rep = prepare()
+        for call in (prepare, partial(onnxruntime.backend.run, two_nodes(), [X]), partial(rep.run, [X])):
+            for name in ("extensions", "plugins", "permit"):
+                with (
+                    self.subTest(name, call=str(call)),
+                    self.assertRaisesRegex(NotPermittedError, f"^{name} is not permitted .*: only the environment"),
+                ):
+                    call(**{name: []})
+
     def test_endless_or_broken_mapping(self):
         for keyword in ("provider_options", "session_config", "run_config"):
             numbers = itertools.count()
