@@ -27,7 +27,7 @@ from onnxruntime.backend.allowlist.rules import (
     Table,
     Values,
 )
-from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, ForbiddenError
+from onnxruntime.backend.allowlist.special_kinds import ForbiddenError
 from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, table_of
 from onnxruntime.backend.errors import (
     ENVIRONMENT,
@@ -87,10 +87,9 @@ class Allowlist:
         refusals = []
         for kind in kinds:
             table = options_of(ep, kind)
-            values = {name: rule.kind.value for name, rule in table.items() if isinstance(rule.kind, AlwaysSent)}
-            values.update(options)
+            sent: Values = {name: False for name, rule in table.items() if rule.always_off}
             try:
-                return self._settings(table, Place("provider_options", ep), values, kind)
+                return self._settings(table, Place("provider_options", ep), {**sent, **options}, kind)
             except NotPermittedError as refusal:
                 refusals.append(refusal)
         raise refusals[0]

@@ -58,13 +58,12 @@ class Permit(NamedTuple):
         if self.run_config:
             configuration["run_config"] = texts_of(self.run_config)
         if self.attributes:
-            configuration["session_options"] = _plain(self.attributes)
+            configuration["session_options"] = plain_copy(values_of(self.attributes))
         if self.sizes:
             configuration["free_dimension_overrides"] = dict(self.sizes)
         if self.explicit:
-            options = configuration["provider_options"] = {}
-            for ep, settings in self.providers.items():
-                options[ep] = _plain(settings)
+            options = {ep: values_of(settings) for ep, settings in self.providers.items()}
+            configuration["provider_options"] = options
         return configuration
 
 
@@ -175,7 +174,3 @@ def plain_copy(values: Mapping) -> dict:
         else:
             copied[name] = getattr(value, "name", value)
     return copied
-
-
-def _plain(settings: Settings) -> dict[str, bool | int | str]:
-    return {name: setting.plain for name, setting in settings.items()}

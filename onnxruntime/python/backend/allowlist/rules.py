@@ -54,6 +54,7 @@ class Rule(NamedTuple):
     needs: tuple[Need, ...] = ()  # conditions in addition to the release
     already_so: tuple[str, ...] = ()  # the texts that describe a session without it, if not only the default
     reported: bool = True  # whether ORT reports the value in use (EP options only)
+    always_off: bool = False  # whether the backend sends it as off if no caller specifies it (EP options only)
 
     def is_already_so(self, text: str) -> bool:
         """Return whether a text describes a session without the setting, and therefore needs no warning."""

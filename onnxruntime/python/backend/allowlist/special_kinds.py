@@ -48,10 +48,6 @@ class Fixed(Flag):
         return self.value
 
 
-class AlwaysSent(Fixed):
-    """A flag with one permitted value, which the backend sends even if no caller specifies it."""
-
-
 class OneOf(Kind):
     """One of a few integers."""
 

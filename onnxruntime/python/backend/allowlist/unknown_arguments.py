@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 from itertools import islice
-from typing import NoReturn
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.rules import Values
@@ -40,7 +39,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
 
     warnings = []
     for name, value in islice(ignored.items(), _MOST_WARNINGS):
-        if value is not None and nearest(name, LIMITS):
+        if value is not None:
             _reject_similar(name, value)
         warnings.append(suggestions().ignored_keyword(name, value))
     further = len(ignored) - len(warnings)
@@ -61,6 +60,8 @@ def _reject_limit(name: str, value: object) -> None:
         reject(Place(name), problem, show(value))
 
 
-def _reject_similar(name: str, value: object) -> NoReturn:
-    keyword = show(name[:_LONGEST_NAME])[1:-1]
-    reject(Place(keyword), f"unknown keyword argument. Did you mean {nearest(name, LIMITS)}?", show(value))
+def _reject_similar(name: str, value: object) -> None:
+    limit = nearest(name, LIMITS)
+    if limit:
+        keyword = show(name)[1:-1]  # as ASCII text
+        reject(Place(keyword), f"unknown keyword argument. Did you mean {limit}?", show(value))

@@ -32,7 +32,6 @@ from onnxruntime.backend.allowlist.rules import (
     Table,
     Values,
 )
-from onnxruntime.backend.allowlist.special_kinds import AlwaysSent
 from onnxruntime.backend.allowlist.tables import KEYWORDS, PERMIT, table_of
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
@@ -81,7 +80,7 @@ class NarrowedAllowlist(Allowlist):
         setting = super().setting_of(table, place, value, kind)
         within = _in_configuration(place)
         values = self._values(within)
-        if values is True or isinstance(setting.rule.kind, AlwaysSent) or _contains(values, setting):
+        if values is True or setting.rule.always_off or _contains(values, setting):
             return setting
         defaults = _table(self._defaults, within)
         key = within.key or ""
@@ -94,7 +93,7 @@ class NarrowedAllowlist(Allowlist):
     def accepts(self, place: Place, rule: Rule) -> str:
         """Refuse a setting that callers may not set, too."""
         values = self._values(_in_configuration(place))
-        if values is True or isinstance(rule.kind, AlwaysSent):
+        if values is True or rule.always_off:
             return rule.kind.accepts
         if not values:
             self._refuse_setting(place)

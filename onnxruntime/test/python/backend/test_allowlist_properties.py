@@ -43,7 +43,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.session_config import PREFIXES as PERMITTED_PREFIXES
-from onnxruntime.backend.allowlist.special_kinds import AlwaysSent, Fixed, Member, Names, OneOf, Spelled, WordFlag
+from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names, OneOf, Spelled, WordFlag
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
@@ -163,7 +163,7 @@ def check(record: dict, call: dict, plugins: bool, tables: tuple) -> None:
         rules = PROVIDERS[name].get(kind, {})
         sent = dict(call["provider_options"][name])
         for option, rule in rules.items():
-            if isinstance(rule.kind, AlwaysSent):
+            if rule.always_off:
                 sent.setdefault(option, rule.kind.value)
         check_options(rules, texts, sent)
     again = {}  # the options that some EPs read from entries
