@@ -26,9 +26,9 @@ from onnxruntime.backend.allowlist.rules import Rule, Setting
 from onnxruntime.backend.allowlist.special_kinds import Fixed, Spelled, WordFlag
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.errors import Place
-from onnxruntime.backend.provider_names import OPENVINO_AUTO
+from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO
 from onnxruntime.backend.refusals import Refused
-from onnxruntime.backend.session.attaching import hardware_for, option_texts
+from onnxruntime.backend.session.attaching import option_texts
 
 Rules = Mapping[str, Rule | Refused]
 
@@ -305,8 +305,9 @@ def _requires(title: str, name: str, rule: Rule) -> str:
     if rule.until:
         words.append(f"ORT before {rule.until[0]}.{rule.until[1]}")
     ep, _, kind = title.partition(", ")
-    if kind == "plugin" and hardware_for(ep, name):
-        words.append(f"A device that is a {hardware_for(ep, name)}")
+    texts = option_texts(ep, kind, {name: Setting(Place(""), rule, "", "")})
+    if ep == OPENVINO and name not in texts:  # sent in the section of the CPU
+        words.append("A device that is a CPU")
     words += map(_condition, rule.needs)
     if isinstance(rule.kind, Fixed):
         words.append(f"{not rule.kind.value} is refused: {_text(rule.kind.forbidden)}")

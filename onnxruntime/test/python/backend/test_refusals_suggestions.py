@@ -52,8 +52,7 @@ class InferenceSessionTest(unittest.TestCase):
         self.assertNotIn("get_inputs", dir(rep))
         # Python looks up each attribute of such a class more slowly, and rep.run with it.
         self.assertFalse(hasattr(type(rep), "__getattr__"))
-        with self.assertRaisesRegex(TypeError, r"rep\.run\(inputs\)"):
-            rep({"X": X})
+        self.assertFalse(callable(rep))
 
 
 class OpenVinoNamesTest(unittest.TestCase):
