@@ -12,7 +12,6 @@ session config entries. Built-in WebGPU reads only such entries. So :func:`attac
 from __future__ import annotations
 
 import json
-from functools import partial
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
@@ -53,31 +52,29 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
 
     With this argument, ORT ignores every EP that is attached to the session options.
     """
-    plugins = []
+    devices = {}  # of plugin EPs
     texts_by_ep = {}
     for name, settings in permit.providers.items():
         kind = permit.kinds[name]
-        texts_by_ep[name] = option_texts(name, kind, settings)
+        texts = texts_by_ep[name] = option_texts(name, kind, settings)
         if kind == "plugin":
-            plugins.append(name)
+            devices[name] = _choose_device(name, settings, texts)
     # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
     # CUDA and CPU as well.
-    if TENSORRT in permit.providers and TENSORRT not in plugins:
-        if plugins:
-            problem = f"it cannot be combined with {', '.join(plugins)}: ORT ignores plugin EPs if TensorRT is attached"
+    if TENSORRT in permit.providers and TENSORRT not in devices:
+        if devices:
+            problem = f"it cannot be combined with {', '.join(devices)}: ORT ignores plugin EPs if TensorRT is attached"
             reject(Place("provider_options", TENSORRT), f"{problem}. Specify only one of them")
         return list(texts_by_ep.items())
 
     for name, texts in texts_by_ep.items():
-        if name in plugins:
-            device = _choose_device(name, permit.providers[name], texts)
-            add = partial(options.add_provider_for_devices, [device], texts)
-        else:
-            add = partial(_attach_built_in, options, name, texts)
         try:
-            add()
+            if name in devices:
+                options.add_provider_for_devices([devices[name]], texts)
+            else:
+                _attach_built_in(options, name, texts)
         except Exception as error:
-            if name not in plugins:
+            if name not in devices:
                 failures.reject_options(name, texts, error)
             advice = missing_providers.advice([name])
             raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
