@@ -16,8 +16,6 @@ from onnxruntime.backend.allowlist.special_kinds import Names
 from onnxruntime.backend.allowlist.value_kinds import Integer
 
 DEVICE = cuda.OPTIONS["device_id"]
-ARENA_LIMIT = cuda.OPTIONS["gpu_mem_limit"]
-ARENA_GROWTH = cuda.OPTIONS["arena_extend_strategy"]
 
 # An operator type that does not exist excludes nothing, and ORT does not report this.
 OPERATORS = Names(lambda: {schema.name for schema in get_all_schemas()}, "ONNX operator types, joined by ','", ",")

@@ -11,7 +11,7 @@ from onnxruntime.backend.allowlist.conditions import openvino_device
 from onnxruntime.backend.allowlist.rules import Need, Rule
 from onnxruntime.backend.allowlist.special_kinds import Parts, Spelled
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Choice
+from onnxruntime.backend.allowlist.value_kinds import Choice, text_of
 
 _FP16_ON_GPU = Need(
     "device_type='GPU' for the value FP16", lambda facts, text: text != "FP16" or openvino_device(facts) == "GPU"
@@ -38,17 +38,26 @@ def _earlier_form(device: str) -> str:
     return ""
 
 
+class _Devices(Parts):
+    """Devices. For a form of earlier releases of the EP, the error contains what replaces it."""
+
+    def parse(self, value: object) -> str:
+        replacement = _earlier_form(text_of(value))
+        if replacement:
+            raise ValueError(replacement)
+        return super().parse(value)
+
+
 _HARDWARE = r"(?:CPU|GPU(?:\.[0-9])?|NPU)"
 
 BUILT_IN = {
     "device_type": Rule(
-        Parts(
+        _Devices(
             rf"{_HARDWARE}|(?:AUTO|HETERO|MULTI):{_HARDWARE}(?:,{_HARDWARE})*",
             "a device (CPU, GPU, GPU.0 to GPU.9, NPU), or AUTO:, HETERO: or MULTI: and a list of different devices",
             64,
             # With AUTO:CPU,CPU, a run that should raise an error hangs. GPU and GPU.0 are the same device.
             r"(?<=[:,])(?:CPU|GPU(?:\.[1-9])?|NPU)",
-            _earlier_form,
         ),
         "CPU",
         # With AUTO:, HETERO: and MULTI:, OpenVINO's own default is bfloat16.

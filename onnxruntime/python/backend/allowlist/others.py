@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.allowlist.common_options import ARENA_GROWTH, ARENA_LIMIT, DEVICE, SENT_OFF
+from onnxruntime.backend.allowlist import cuda
+from onnxruntime.backend.allowlist.common_options import DEVICE, SENT_OFF
 from onnxruntime.backend.allowlist.rules import Need, Rule, switch, switch_on
 from onnxruntime.backend.allowlist.special_kinds import Fixed
 from onnxruntime.backend.provider_names import MIGRAPHX as MIGRAPHX_EP
@@ -29,8 +30,8 @@ MIGRAPHX = {
 _NO_FILE = Fixed(False, "CANN would write the compiled model to the current folder")
 CANN = {
     "device_id": DEVICE,
-    "npu_mem_limit": ARENA_LIMIT,
-    "arena_extend_strategy": ARENA_GROWTH,
+    "npu_mem_limit": cuda.OPTIONS["gpu_mem_limit"],
+    "arena_extend_strategy": cuda.OPTIONS["arena_extend_strategy"],
     "enable_cann_graph": switch_on("Compiles each subgraph as a unit."),
     "enable_cann_subgraph": switch("Lets CANN partition the model."),
     "dump_om_model": Rule(_NO_FILE, SENT_OFF, "Writes compiled models to the current folder.", always_off=True),

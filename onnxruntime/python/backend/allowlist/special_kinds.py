@@ -95,24 +95,16 @@ class Parts(Text):
         accepts: str,
         max_bytes: int,
         part: str,
-        why_not: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """:param why_not: returns the reason why a short text of another form is not accepted, or ``""``."""
         super().__init__(pattern, accepts, max_bytes)
         self.part = part
-        self.why_not = why_not
 
     def parse(self, value: object) -> str:
-        try:
-            value = super().parse(value)
-        except ValueError as error:
-            text = text_of(value)
-            reason = len(text) <= self.max_bytes and self.why_not(text)
-            raise ValueError(reason or str(error)) from None
-        parts = re.findall(self.part, value)
+        text = super().parse(value)
+        parts = re.findall(self.part, text)
         if len(parts) > len(set(parts)):
             raise ValueError("a part appears twice")
-        return value
+        return text
 
 
 class Member(Kind):

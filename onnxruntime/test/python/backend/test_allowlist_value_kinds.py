@@ -22,7 +22,7 @@ from helpers.models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
-from onnxruntime.backend.allowlist import threads, value_kinds
+from onnxruntime.backend.allowlist import openvino, threads, value_kinds
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.special_kinds import (
@@ -196,9 +196,13 @@ class TestValueKinds(unittest.TestCase):
                     self.assertIsInstance(raised.exception, ForbiddenError)
                     self.assertEqual(str(raised.exception), kind.forbidden)
 
-    def test_the_reason_of_text_of_another_form(self):
-        kind = Parts("[a-c]+", "parts", 3, "[a-c]", lambda text: f"{text} is of the EP")
-        for text, reason in {"ddd": "ddd is of the EP", "dddd": "not of the accepted form"}.items():
+    def test_the_reason_of_a_device_of_another_form(self):
+        kind = openvino.BUILT_IN["device_type"].kind
+        for text, reason in {
+            "HETERO": "specify the devices, as in HETERO:GPU,CPU",
+            "GPU_FP16": "a form of earlier releases: .* 'FP16' in the option precision",
+            "CPU_FP64": "not of the accepted form",
+        }.items():
             with self.assertRaisesRegex(ValueError, f"^{reason}$"):
                 kind.parse(text)
 
