@@ -95,6 +95,7 @@ patterns(
         "session on all EPs": lambda: prepare(session(onnxruntime.get_available_providers())).run([X]),
         "None": lambda: prepare(None),
         "a number": lambda: prepare(3),
+        "GraphProto": lambda: prepare(two_nodes().graph),
         "bytearray": lambda: prepare(bytearray(two_nodes().SerializeToString())),
         "no file": lambda: prepare("no-such-model.onnx"),
         "an empty path": lambda: prepare(""),

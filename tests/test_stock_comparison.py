@@ -32,6 +32,7 @@ HEADING = "From the stock backend"
 DIFFERENCES = {
     "a model: None": "**A model of an unsupported type",
     "a model: a number": "**A model of an unsupported type",
+    "a model: GraphProto": "**A model of an unsupported type",
     "a model: bytearray": "**A model of an unsupported type",
     "a model: an empty path": "**A model of an unsupported type",
     "values: too few": "**Missing inputs",

@@ -11,6 +11,10 @@ from .runs.errors import InputError, RunCancelledError
 
 __version__ = "1.1"
 
+# Programs catch them by these names.
+for _class in (Cancellation, InputError, NotPermittedError, RunCancelledError, WrongTypeError):
+    _class.__module__ = __name__
+
 # For help(), which lists the modules only otherwise.
 __all__ = [
     "Cancellation",

@@ -135,7 +135,7 @@ class OnnxRuntimeBackend(Backend):
             return _prepare_created(*handed_over, keywords, kwargs)
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
-        if hasattr(model, "SerializeToString"):
+        if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
             return _prepare_proto(cls, model, device, keywords, kwargs)
         source = _source(model)
         return _prepare_source(cls, source, device, keywords, kwargs)

@@ -135,7 +135,11 @@ class ModelInputs:
         except ValueError as reason:
             got = str(reason)
         error_class = Fail if value is None else InvalidArgument
-        raise self._mismatch([(node, got)], error_class)
+        dtype = tensors.number_dtype(values.required(node.type))
+        advice = ""
+        if isinstance(value, ndarray) and dtype is not None:
+            advice = f"Convert the array: value.astype('{dtype}')"
+        raise self._mismatch([(node, got)], error_class, advice)
 
     def check(self, feeds: Mapping, error: Exception) -> None:
         """Raise an ``InputError`` if the feeds do not match the model, after ORT raised ``error``.
@@ -156,10 +160,10 @@ class ModelInputs:
                 got = "text that UTF-8 cannot represent"
             if node and got:
                 wrong.append((node, got))
-                rank = len(node.shape)
-                lacks_dimension = isinstance(value, ndarray) and value.ndim == rank - 1
-                if lacks_dimension and self._only_input:
-                    advice = f"The value lacks one dimension, such as the batch. {_LIST_AS_INPUT}"
+                if isinstance(value, ndarray) and value.ndim == len(node.shape) - 1:
+                    advice = "The value lacks one dimension, such as the batch"
+                    if self._only_input:
+                        advice += f". {_LIST_AS_INPUT}"
 
         if wrong:
             raise self._mismatch(wrong, error_class, advice) from error

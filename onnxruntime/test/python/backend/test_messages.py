@@ -40,6 +40,7 @@ from helpers.models import (  # noqa: F401
     cancelled,
     caught,
     identity,
+    model,
     open_session,
     slow,
     tensor,
@@ -75,6 +76,7 @@ CONFIG = "ORT_ONNX_BACKEND_CONFIG"
 EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 MODEL = two_nodes().SerializeToString()
 OPEN = two_nodes(("N", 3)).SerializeToString()
+ADD = model([onnx.helper.make_node("Add", ["X", "Z"], ["Y"])], {"X": [2, 3], "Z": [2, 3]}, {"Y": [2, 3]})
 X = np.ones((2, 3), np.float32)
 DEVICES = dict.fromkeys(["CPU", "CUDA", "GPU", *onnxruntime.get_device().split("-")])
 # Parts of messages.

@@ -319,12 +319,18 @@ prepare().run([])
 prepare().run({"Z": X})
     Unknown input 'Z'. Model inputs: X: float32[2, 3]
 prepare().run([X.astype(np.float64)])
-    Input 'X' expects float32[2, 3], got float64[2, 3]
+    Input 'X' expects float32[2, 3], got float64[2, 3]. Convert the array: value.astype('float32')
 prepare().run([X[:1]])
     Input 'X' expects float32[2, 3], got float32[1, 3]
 prepare().run([[1, 2, 3]])
     Input 'X' expects float32[2, 3], got float32[3]. The value lacks one dimension, such as the batch. To pass a list as
     the only input, put it in a list: [value]
+prepare(ADD).run([X, X[0]])
+    Input 'Z' expects float32[2, 3], got float32[3]. Model inputs: X: float32[2, 3], Z: float32[2, 3]. The value lacks
+    one dimension, such as the batch
+prepare(identity(tensor(onnx.TensorProto.STRING, [1]))).run(["text"])
+    Input 'X' expects string[1], got string[]. The value lacks one dimension, such as the batch. To pass a list as the
+    only input, put it in a list: [value]
 prepare().run([[[None] * 3] * 2])
     Input 'X' expects float32[2, 3], got a list that contains None
 prepare().run([[[1e300] * 3] * 2])
@@ -431,6 +437,8 @@ copy.deepcopy(prepare())
 prepare().run(None, {"X": X})
     run() takes the inputs as its only positional argument, and returns all outputs. Use rep.run({...}) instead of
     session.run(None, {...})
+prepare(onnx.load_from_string(MODEL).graph)
+    model must be a path, bytes, ... not ...GraphProto
 prepare(bytearray(MODEL))
     model must be a path, bytes, ... not ...bytearray
 """
