@@ -135,29 +135,29 @@ def add(
     for keyword in keywords:
         if keyword not in specified:
             continue
-        _add_missing(request, request.settings, keyword, {}, Place(keyword))
-        settings = request.settings[keyword]
+        settings = _set_default(request, request.settings, keyword, {}, Place(keyword))
         if keyword != "provider_options":
             for key, value in specified[keyword].items():
-                _add_missing(request, settings, key, value, Place(keyword, key=key))
+                _set_default(request, settings, key, value, Place(keyword, key=key))
             continue
         for ep, options in specified[keyword].items():
-            _add_missing(request, settings, ep, {}, Place(keyword, ep))
-            of_caller = settings[ep]
+            of_ep = _set_default(request, settings, ep, {}, Place(keyword, ep))
             for option, value in options.items():
-                _add_missing(request, of_caller, option, value, Place(keyword, ep, option))
+                _set_default(request, of_ep, option, value, Place(keyword, ep, option))
 
 
-def _add_missing(
+def _set_default(
     request: Request,
     settings: dict,
     name: str,
     value: object,
     place: Place,
-) -> None:
+) -> Any:
+    """Return the value of the caller, or add and return this value of the environment."""
     if name not in settings:
         settings[name] = value
         request.from_environment.add(place._replace(key=place.key or None))  # as an error contains it
+    return settings[name]
 
 
 def read(

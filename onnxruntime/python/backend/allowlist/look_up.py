@@ -61,7 +61,9 @@ class Allowlist:
 
     def settings(self, keyword: str, requested: Mapping[str, Values]) -> Settings:
         """Look up the settings of a keyword argument, except for ``provider_options``."""
-        values = requested.get(keyword, NOTHING)
+        if keyword not in requested:
+            return NOTHING
+        values = requested[keyword]
         return self._settings(table_of(keyword, values), Place(keyword), values)
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
