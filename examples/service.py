@@ -4,8 +4,8 @@
 # --------------------------------------------------------------------------
 """Serve a model over HTTP. Clients send inputs and settings as JSON; they are not trusted.
 
-``python examples/service.py model.onnx`` listens on 127.0.0.1:8080. ``docs/services-and-scale-out.md`` describes the
-requests and the status codes.
+``python examples/service.py model.onnx`` listens on 127.0.0.1:8080. A second argument specifies another port.
+``docs/services-and-scale-out.md`` describes the requests and the status codes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,10 @@ class Service:
                     print(type(error).__name__, error, file=sys.stderr)
                     return 422, {"error": "inputs: an operator of the model rejected the values"}
             names = [output.name for output in rep.session.get_outputs()]
-            return 200, {"outputs": {name: encode(value) for name, value in zip(names, outputs, strict=True)}}
+            answer = {"outputs": {name: encode(value) for name, value in zip(names, outputs, strict=True)}}
+            if rep.warnings:
+                answer["warnings"] = rep.warnings
+            return 200, answer
         except BadRequest as error:
             return error.status, {"error": str(error)}
         except onnxruntime.backend.NotPermittedError as error:
@@ -213,7 +216,8 @@ def parse(body: bytes) -> dict:
         raise BadRequest(400, 'expected an object with "inputs" and "settings"')
     settings = request.get("settings", {})
     if type(settings) is not dict or not settings.keys() <= KEYWORDS:
-        raise BadRequest(400, f"settings: expected an object with any of {', '.join(sorted(KEYWORDS))}")
+        expected = f"expected an object with any of {', '.join(sorted(KEYWORDS))}"
+        raise BadRequest(400, f"settings: {expected}. Attributes belong in session_options")
     for keyword, part in settings.items():
         if type(part) is not dict:
             raise BadRequest(400, f"settings: {keyword}: expected an object")
@@ -360,10 +364,19 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
 
+def listen(model: str, port: str = "8080") -> ThreadingHTTPServer:
+    """Prepare the model without settings of a client, which checks the environment, and return the server."""
+    Handler.service = Service(model)
+    Handler.service._rep({})
+    return ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not os.path.isfile(sys.argv[1]):
-        sys.exit("usage: python examples/service.py MODEL (an ONNX file)")
-    Handler.service = Service(sys.argv[1])
-    server = ThreadingHTTPServer(("127.0.0.1", 8080), Handler)
-    print("Listening on http://127.0.0.1:8080", flush=True)
+    if len(sys.argv) not in (2, 3) or not os.path.isfile(sys.argv[1]):
+        sys.exit("usage: python examples/service.py MODEL [PORT] (an ONNX file, and by default 8080)")
+    try:
+        server = listen(*sys.argv[1:])
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    print(f"Listening on http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()

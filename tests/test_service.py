@@ -122,6 +122,37 @@ class TestService(unittest.TestCase):
             r"\nImportError: .* contains the stock backend, .* Install the package again\n\Z",
         )
 
+    def start(self, *arguments: object, **environment: str) -> str:
+        """Return what the service prints before it ends."""
+        command = [sys.executable, service.__file__, self.service._model, *map(str, arguments)]
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60, env=os.environ | environment
+        )
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertNotIn("Traceback", ran.stderr)
+        return ran.stderr
+
+    def test_a_broken_configuration_ends_the_program(self):
+        text = self.start(0, ORT_ONNX_BACKEND_CONFIG="{bad")
+        self.assertRegex(text, r"\ARuntimeError: .*ORT_ONNX_BACKEND_CONFIG")
+
+    def test_a_port_that_is_not_free_ends_the_program(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            self.assertIn("OSError: [Errno", self.start(taken.getsockname()[1]))
+        self.assertIn("ValueError: ", self.start("x"))
+
+    def test_a_setting_without_effect_is_reported(self):
+        settings = {"provider_options": {}, "run_config": {"gpu_graph_id": 1}}
+        for _ in range(2):  # the second time with the same prepared model
+            status, answer = self.service.answer(request(settings=settings))
+            self.assertEqual((status, answer["outputs"]), (200, {"Y": GOOD}))
+            (warning,) = json.loads(json.dumps(answer))["warnings"]
+            self.assertIn("run_config['gpu_graph_id'] has no effect", warning)
+
+    def test_an_attribute_among_the_settings(self):
+        _, answer = self.service.answer(request(settings={"intra_op_num_threads": 1}))
+        self.assertTrue(answer["error"].endswith("Attributes belong in session_options"))
+
     def service_of(self, graph: str) -> service.Service:
         path = Path(self.folder, "other.onnx")
         path.write_bytes(parsed(graph, "ai.onnx.ml").SerializeToString())
