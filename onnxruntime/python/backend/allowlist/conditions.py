@@ -78,11 +78,11 @@ def has(*eps: str) -> Need:
 
 def beside(
     key: str,
-    *refused: str | None,
-    what: str,
+    text: str,
+    default: str = "0",
 ) -> Need:
-    """Return the need that another session config entry does not have one of these values."""
-    return only_warns(what, lambda facts, _: facts.session_config.get(key) not in refused)
+    """Return the need that a switch among the other session config entries has this text, or has it by default."""
+    return only_warns(f"{key}={text}", lambda facts, _: facts.session_config.get(key, default) == text)
 
 
 def read_by(*operators: str) -> Need:

@@ -83,11 +83,11 @@ def _enabled(*optimizers: str) -> Need:
 
 _BASIC = optimizes(GraphOptimizationLevel.ORT_ENABLE_BASIC)
 _EXTENDED = optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
-_FULL = beside(_MINIMAL, "apply", what=f"{_MINIMAL} other than 'apply'")
-_QDQ_FUSION = beside(_NO_QDQ_FUSION, "1", what=f"{_NO_QDQ_FUSION}=0")
+_FULL = only_warns(f"{_MINIMAL} other than 'apply'", lambda facts, _: facts.session_config.get(_MINIMAL) != "apply")
+_QDQ_FUSION = beside(_NO_QDQ_FUSION, "0")
 _FUSED = "DequantizeLinear and MatMul become MatMulNBits"
 _QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"), _NBITS)
-_QDQ_KEPT = beside(_NO_QDQ_FUSION, None, "0", what=f"{_NO_QDQ_FUSION}=1")
+_QDQ_KEPT = beside(_NO_QDQ_FUSION, "1")
 
 # At every level: an entry that turns work off is met anyway by a level that does not do this work.
 SESSION_CONFIG: dict[str, Rule] = {
@@ -188,7 +188,7 @@ _POOLS = {"intra_op": (INTRA_THREADS, OWN_POOLS), "inter_op": (PARALLEL, OWN_POO
 def _spinning(pool: str) -> dict[str, Rule]:
     """Return the keys about idle threads of a pool."""
     threads, allowed = f"{pool.replace('_', '-')} threads", f"session.{pool}.allow_spinning"
-    rule = partial(Rule, since=(1, 26), needs=(beside(allowed, "0", what=f"{allowed}=1"),))
+    rule = partial(Rule, since=(1, 26), needs=(beside(allowed, "1", default="1"),))
     return {
         allowed: _switch_on(
             f"Lets idle {threads} spin before they block. If they are more than the usable CPUs, the backend sends 0.",
@@ -246,7 +246,7 @@ _BY_NAME_ALONE = Need(
     "no session.layer_assignment_settings in the same configuration",
     lambda facts, _: "session.layer_assignment_settings" not in facts.session_config,
 )
-_PREPACKING = beside(_NO_PREPACKING, "1", what=f"{_NO_PREPACKING}=0")
+_PREPACKING = beside(_NO_PREPACKING, "0")
 
 SESSION_CONFIG |= {
     # Kernels.
