@@ -74,7 +74,7 @@ class ModelsTest(unittest.TestCase):
             (too_large, RuntimeError),
             (KeyError(1), KeyError),
         ):
-            failing = mock.Mock(spec=["SerializeToString"], **{"SerializeToString.side_effect": error})
+            failing = mock.Mock(spec=["SerializeToString", "graph"], **{"SerializeToString.side_effect": error})
             for made in (failing, two_nodes()):
                 with (
                     mock.patch.object(backend, "check_model", side_effect=error),
