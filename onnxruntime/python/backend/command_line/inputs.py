@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 
 import numpy as np
 
@@ -187,14 +189,29 @@ def _random(
         raise MistakeError(f"{problem}. Specify the value in JSON, with --input {node.name}=VALUE")
 
     dtype = tensors.dtype_of(element)
+    size = math.prod(shape) * dtype.itemsize
     try:
+        if size > _memory():
+            raise MemoryError  # Linux would allocate it, and then kill the process
         if dtype.kind == "O":
             return np.full(shape, "text", dtype)
         if dtype.name.startswith(("int", "uint", "bool")):  # valid as most indices, lengths and masks
-            return generator.integers(0, 2, shape).astype(dtype)
-        return generator.random(shape).astype(dtype)
-    except (MemoryError, ValueError) as error:
+            return generator.integers(0, 2, shape, np.int8).astype(dtype)
+        drawn = np.float64 if dtype == np.float64 else np.float32
+        return generator.random(shape, drawn).astype(dtype, copy=False)
+    except MemoryError:
+        problem = f"random values with {size:,} bytes do not fit into memory"
+        raise MistakeError(f"--shape {node.name}: {problem}") from None
+    except ValueError as error:
         raise MistakeError(f"--shape {node.name}: {error}") from None
+
+
+def _memory() -> float:
+    """Return the bytes of physical memory, or infinity if the system does not report them."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
 
 
 def _value(node, text: str) -> object:

@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
+    tables.check_paths(chosen, _FORMS)
     configurations: list[dict] = []
     tests: dict[str, dict] = {}
     interrupted = False

@@ -13,6 +13,7 @@ configuration fails or outputs differ with --compare.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import time
 import zipfile
@@ -150,16 +151,18 @@ def add_extension(parser: argparse.ArgumentParser) -> None:
 
 
 def _tolerance(text: str) -> float:
-    if not 0 <= float(text) < math.inf:
-        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected a number, 0 or more")
-    return float(text)
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected a number, 0 or more")
 
 
 def _integer_to(most: int) -> Callable[[str], int]:
     def integer(text: str) -> int:
-        if not 0 <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {most}")
-        return int(text)
+        with contextlib.suppress(ValueError):
+            if 0 <= int(text) <= most:
+                return int(text)
+        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {most}")
 
     return integer
 
@@ -252,10 +255,7 @@ def _check_arguments(chosen: argparse.Namespace) -> None:
             setattr(chosen, flag, default)
         elif not chosen.compare:
             raise MistakeError(f"--{flag} has no effect without --compare. Add --compare, or omit --{flag}")
-    for flag in ("save", *FORMS):  # before the runs
-        path = getattr(chosen, flag)
-        if path and not Path(path).parent.is_dir():
-            raise MistakeError(f"--{flag} {path}: the folder does not exist")
+    tables.check_paths(chosen, ["save", *FORMS])  # before the runs
 
 
 def _configured(chosen: argparse.Namespace, config: str) -> Tried:

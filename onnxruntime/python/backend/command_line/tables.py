@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import os
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from onnxruntime.backend.command_line.output import printable
+from onnxruntime.backend.command_line.output import MistakeError, printable
 
 Forms = Mapping[str, tuple[Callable[[dict], str], str]]
 
@@ -58,6 +59,23 @@ def add_arguments(parser: argparse.ArgumentParser, forms: Forms) -> None:
     for name, (_, use) in forms.items():
         metavar = "PAGE" if name == "html" else "FILE"
         parser.add_argument(f"--{name}", metavar=metavar, help=use)
+
+
+def check_paths(chosen: argparse.Namespace, flags: Iterable[str]) -> None:
+    """Check that the folder of each file exists, and that no two options write the same file."""
+    written: dict[str, str] = {}
+    for flag in flags:
+        text = getattr(chosen, flag)
+        if not text:
+            continue
+        path = Path(text)
+        if not path.parent.is_dir():
+            raise MistakeError(f"--{flag} {text}: the folder does not exist")
+        if path.exists() and not path.is_file():  # two options can write to one pipe
+            continue
+        other = written.setdefault(os.path.realpath(path), flag)
+        if other != flag:
+            raise MistakeError(f"--{other} and --{flag} would write the same file {text}")
 
 
 def write(

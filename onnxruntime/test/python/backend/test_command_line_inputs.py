@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from helpers.command_line import CommandTest
@@ -18,6 +21,9 @@ import onnxruntime
 from onnxruntime.backend.command_line import inputs
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.runs.errors import InputError
+
+# ORT's names of types that have another name in numpy.
+KINDS = {"float32": "float", "float64": "double"}
 
 
 class InputsTest(CommandTest):
@@ -56,6 +62,32 @@ class InputsTest(CommandTest):
         for shapes in ([], ["X="]):
             (value,) = inputs.values(nodes, [], shapes)
             self.assertEqual((value.shape, value.item()), ((), "text"))
+
+    def test_memory_of_random_inputs(self):
+        for name in ("float32", "float64", "int64"):
+            size = 1 << 21
+            nodes = [SimpleNamespace(name="X", type=f"tensor({KINDS.get(name, name)})", shape=[size])]
+            with self.subTest(name):
+                tracemalloc.start()
+                (value,) = inputs.values(nodes, [], [])
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+                self.assertEqual(value.dtype.name, name)
+                self.assertLess(peak, 1.5 * value.nbytes)
+
+    def test_random_inputs_without_memory(self):
+        node = SimpleNamespace(name="X", type="tensor(float)", shape=["batch", 3, 32, 32])
+        expected = "--shape X: random values with 12,288,000,000 bytes do not fit into memory"
+        too_small = mock.patch.object(os, "sysconf", return_value=1000, create=True)
+        not_available = mock.patch.object(os, "sysconf", side_effect=ValueError, create=True)
+        no_memory = mock.Mock()
+        no_memory.random.side_effect = MemoryError
+        numpy = mock.patch.object(np.random, "default_rng", return_value=no_memory)
+        for system, calls in ((too_small, 0), (not_available, 1)):
+            with system, numpy, self.assertRaises(MistakeError) as raised:
+                inputs.values([node], [], ["X=1000000x3x32x32"])
+            self.assertEqual(str(raised.exception), expected)
+            self.assertEqual(no_memory.random.call_count, calls)
 
     def test_keys_of_maps(self):
         for keys, expected in (("int64", [{1: 2, -3: 4}]), ("string", [{"1": 2, "-3": 4}])):

@@ -196,7 +196,7 @@ class SaveTest(CommandTest):
 
     def test_a_seed(self):
         default, zero, other = (self.saved(self.path, *flags) for flags in ([], ["--seed", "0"], ["--seed", "7"]))
-        np.testing.assert_array_equal(default["Y"], np.random.default_rng(0).random((2, 3)).astype(np.float32))
+        np.testing.assert_array_equal(default["Y"], np.random.default_rng(0).random((2, 3), np.float32))
         np.testing.assert_array_equal(default["Y"], zero["Y"])
         self.assertFalse(np.array_equal(default["Y"], other["Y"]))
         np.testing.assert_array_equal(other["Y"], self.saved(self.path, "--seed", "7")["Y"])
