@@ -170,8 +170,8 @@ def _integer_to(most: int) -> Callable[[str], int]:
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     _check_arguments(chosen)
     tried = []
-    for text in chosen.config or ["{}"]:
-        one = _configured(chosen, text)
+    for text in chosen.config or [""]:
+        one = _configured(chosen, text or "{}")  # as in the environment
         tried.append(one)
     described_inputs: list[dict] = []
     interrupted = False

@@ -120,9 +120,14 @@ def tables(part: Mapping[str, dict]) -> Iterator[tuple[str, str, dict]]:
 
 
 def text_of(path: str) -> str:
-    """Return the text of a JSON file, or raise ``OSError``, or ``ValueError`` if the file is too long."""
-    with Path(path).open(encoding="utf-8-sig") as file:
-        text = file.read(MOST_CHARACTERS + 1)
+    """Return the text of a JSON file, or raise ``OSError``, or ``ValueError`` if it is not UTF-8 or too long."""
+    if not path:
+        raise ValueError("no path of a file follows @")
+    try:
+        with Path(path).open(encoding="utf-8-sig") as file:
+            text = file.read(MOST_CHARACTERS + 1)
+    except UnicodeDecodeError:
+        raise ValueError("the file is not UTF-8. Save it as UTF-8") from None
     if len(text) > MOST_CHARACTERS:
         raise ValueError("the file is too long for a configuration")
     return text

@@ -132,6 +132,9 @@ class CheckTest(CommandTest):
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
         self.assertEqual(self.show("check", path), self.show("check", f"@{path}"))
         self.assertIn("list.json", self.mistake("check", self.put("list.json", "[]")))
+        self.assertIn("'@': no path of a file", self.mistake("check", "@"))
+        utf_16 = self.put("utf_16.json", "{}".encode("utf-16"))  # of the operator > in Windows PowerShell
+        self.assertIn("Save it as UTF-8", self.mistake("check", utf_16))
 
     def test_stdin(self):
         with mock.patch.object(sys, "stdin", io.StringIO(json.dumps({"session_config": {SPINNING: 1}}))):

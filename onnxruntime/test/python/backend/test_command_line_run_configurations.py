@@ -175,6 +175,9 @@ class ConfigurationTest(CommandTest):
                 self.assertEqual(bool(one["error"]), bool(config))
             self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
+    def test_an_empty_configuration(self):
+        self.assertEqual(self.run_one(self.path, "--config", "")["configuration"], "{}")
+
     def test_the_settings_of_callers_do_not_narrow_a_command(self):
         with environment('{"permit": {}, "session_options": {"logid": "a"}}'):
             found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")

@@ -227,7 +227,7 @@ class BrokenTest(unittest.TestCase):
             ('{"run_config": {"gpu_graph_id": 1e999}}', "'1e999' is not a finite number"),
             ('{"run_config": {"gpu_graph_id": ' + "1" * 9999 + "}}", "digits"),
             (deep, "nested too deeply"),
-            ("@", "directory"),
+            ("@", "no path of a file"),
             ("@/no/such/file.json", "No such file.*'/no/such/file.json'"),
             (f"@{os.path.dirname(__file__)}", "directory"),
         ):
@@ -240,7 +240,8 @@ class BrokenTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "configuration.json")
             for content, why in (
-                (b"\xff\xfe{}", "decode"),
+                (b"\xff\xfe{}", "not UTF-8. Save it as UTF-8"),
+                ("{}".encode("utf-16"), "not UTF-8. Save it as UTF-8"),
                 (b" " * ((1 << 24) - 1) + b"{}", "too long"),
             ):
                 path.write_bytes(content)
