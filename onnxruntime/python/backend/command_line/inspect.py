@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
+    if chosen.model.startswith("-"):  # `run` would read an option
+        chosen.model = os.path.join(os.curdir, chosen.model)
     config = {"provider_options": {CPU: {}}, "extensions": chosen.extension}
     rep = run.prepare(chosen.model, config)
     session = rep.session
@@ -151,14 +154,18 @@ def show(result: dict, page: Page) -> None:
         page.add("This command fails. Change the shapes, or specify values with --input:")
     else:
         page.add("This command works with random inputs:")
-    page.add(proposal["command"], 2, wrap=False)  # a shell cannot run a command that is wrapped
+    page.add_command(proposal["command"])
     if error:
         page.add(f"Its error: {error}", 2)
+    shown = [error]
+    for provider in result["providers"]:
+        shown.append(provider["error"])
     first_error = proposal["first_error"]
     if first_error:
         flags = proposal["first_flags"]
         place = f"With {flags}" if flags else "Without --provider-option"
-        page.add(f"{place}, the command fails: {first_error}")
+        text = " with the error above" if first_error in shown else f": {first_error}"
+        page.add(f"{place}, the command fails{text}")
 
 
 def _show_opsets(result: dict, page: Page) -> None:

@@ -83,14 +83,12 @@ class Page:
         text: str = "",
         indent: int = 0,
         label: str = "",
-        wrap: bool = True,
     ) -> None:
         """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
-        width = self.width if wrap else sys.maxsize
         lines = textwrap.wrap(
             one_line(text),
-            width,
+            self.width,
             initial_indent=first,
             subsequent_indent=" " * max(indent, 2),
             break_long_words=False,  # a path that is broken cannot be copied
@@ -98,6 +96,10 @@ class Page:
         )
         for line in lines or [first]:
             self._lines.append(line.rstrip())
+
+    def add_command(self, command: str) -> None:
+        """Add a command as it is: a shell cannot run a command that is wrapped."""
+        self._lines.append(f"  {printable(command)}")
 
     def rows(
         self,

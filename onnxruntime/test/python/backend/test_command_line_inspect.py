@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import unittest
 from unittest import mock
@@ -197,8 +198,9 @@ class InspectTest(CommandTest):
         tried = []
 
         def in_child(words: list[str], **keywords: bool) -> tuple[dict, str]:
-            if keywords:
-                tried.append((words, keywords))
+            if not keywords:
+                return {}, "the error of an EP"
+            tried.append((words, keywords))
             return {}, "" if CPU in words else crash
 
         with mock.patch.object(info, "in_child", in_child):
@@ -256,8 +258,10 @@ class InspectTest(CommandTest):
                 children.tried.clear()
                 page = self.show("inspect", path, *option.split())
                 self.assertIn(f" {line}\n", page)
-                fails = f"With {option}, the command fails: no"
-                self.assertEqual(fails in " ".join(page.split()), works > 0)
+                fails = f"With {option}, the command fails"
+                text = " ".join(page.split())
+                self.assertEqual(f"{fails}: no" in text, works in (1, 2))
+                self.assertEqual(f"{fails} with the error above" in text, works > 2)  # of the row of the EP
 
     def test_flags_of_the_run_command(self):
         path = self.put("a model.onnx", two_nodes())
@@ -275,6 +279,18 @@ class InspectTest(CommandTest):
             found["command"],
             f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}",
         )
+
+    @unittest.skipIf(os.name == "nt", "needs a POSIX shell")
+    def test_a_path_that_a_shell_or_a_parser_would_change(self):
+        for name, expected in (("-x.onnx", os.path.join(".", "-x.onnx")), ("a  b\nc.onnx", None)):
+            self.put(name, two_nodes())
+            with self.subTest(name), contextlib.chdir(self.folder):
+                page = self.show("inspect", "--", name)
+                self.assertIn("\nThis command works with random inputs:\n", page)
+                command = page.partition("inputs:\n")[2]
+                words = shlex.split(command)
+                self.assertEqual(words, ["python", "-m", "onnxruntime.backend", "run", expected or name])
+                self.assertEqual(Ran(*words[3:], "--repeat", "1").status, 0)
 
     def test_inputs_that_it_cannot_determine(self):
         reshape = self.inspect(self.made("float[2, 3] X, int64[1] i", "Reshape (X, i)"))["run"]

@@ -50,7 +50,7 @@ class TextTest(unittest.TestCase):
         page.add()
         page.rows("key\a", ["a", "b"], 6)
         page.rows("", ["one two three four"], 6)
-        page.add("one two three four five", 2, wrap=False)
+        page.add_command("one two three  four\nfive")
         page.add("a b", label="c")
         page.table([("", "left", "r"), ("second\x1b", "1", "22")])
         self.assertEqual(
@@ -66,7 +66,8 @@ class TextTest(unittest.TestCase):
                 "      b",
                 "      one two three",
                 "      four",
-                "  one two three four five",
+                "  one two three  four",
+                "five",
                 "ca b",
                 "         left   r",
                 "second\\x1b     1  22",
