@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import onnxruntime
+from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, show, warn
 from onnxruntime.backend.libraries import extensions
 
@@ -61,8 +62,16 @@ def check(names: Iterable[str]) -> list[str]:
             problem = f"another plugin has the name {ep}"
         eps.add(ep)
         if problem:
-            problems.append(f"Plugin {show(name)} cannot be registered: {problem}")
+            problems.append(f"Plugin {show(name)} cannot be registered: {problem}{_advice(name)}")
     return problems
+
+
+def _advice(module: str) -> str:
+    """Return the command that installs a known package."""
+    package = module.replace("_", "-")
+    if package in suggestions().packages.PLUGINS.values():
+        return f". Run `pip install {package}`"
+    return ""
 
 
 def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
@@ -80,6 +89,8 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
                 _registered[name] = plugin
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
+            if isinstance(error, ModuleNotFoundError) and error.name == name:
+                problem += _advice(name)
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
         if not plugin.found_device:
             warn(f"Plugin {show(name)} {NO_DEVICE}")

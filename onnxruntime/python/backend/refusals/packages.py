@@ -41,7 +41,7 @@ _WHEELS = {
     CANN: "onnxruntime-cann",
 }
 # The packages with a library that an application can register.
-_PLUGINS = {
+PLUGINS = {
     OPENVINO: "onnxruntime-ep-openvino",
     WEBGPU: "onnxruntime-ep-webgpu",
     QNN: "onnxruntime-qnn",
@@ -63,8 +63,8 @@ def advice(name: str) -> str:
         sentences.append(f"Then, in a checkout of this package, run `pip uninstall -y {installed}` and `pip install .`")
     if name in _WHEELS:
         sentences.append(f"{name} is a part of the wheel {_WHEELS[name]}")
-    if name in _PLUGINS:
-        sentences.append(f"The package {_PLUGINS[name]} contains a plugin EP of this name")
-    if name in _PLUGINS or not sentences:
+    if name in PLUGINS:
+        sentences.append(f"The package {PLUGINS[name]} contains a plugin EP of this name")
+    if name in PLUGINS or not sentences:
         sentences.append(REGISTER)
     return ". ".join(sentences)

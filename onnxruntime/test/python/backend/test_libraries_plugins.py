@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import unittest
 import warnings
@@ -154,6 +155,15 @@ class RegistrationTest(unittest.TestCase):
                 with self.subTest(plugin):
                     self.assertRegex(self.fails(plugin), reason)
         self.register.assert_not_called()
+
+    def test_a_known_package_that_is_not_installed(self):
+        advice = r"\. Run `pip install onnxruntime-qnn`"
+        with mock.patch.dict(sys.modules, onnxruntime_qnn=None):
+            self.assertRegex(self.fails("onnxruntime_qnn"), f"{advice} ")
+            self.assertRegex(*plugins.check(["onnxruntime_qnn"]), f"{advice}$")
+        with modules(onnxruntime_qnn="import no_such_package"):
+            self.assertRegex(self.fails("onnxruntime_qnn"), "No module named 'no_such_package' ")
+        self.assertNotIn("pip", self.fails("no_such_package"))
 
     def test_the_device_of_a_plugin_is_supported(self):
         config = {"plugins": [f"{CUDA}={LIBRARY}"]}
