@@ -15,9 +15,11 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
+from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.session import nodes, presence
 
 WARM_UP = 3  # runs
+_FOR_PYTHON = ". To pass a list as the only input"  # the advice in an error that ends it
 
 
 @dataclass(eq=False, repr=False)
@@ -40,6 +42,9 @@ class Tried:
                 return call(*arguments)
             except Exception as error:  # ORT raises classes without a common base
                 self.error = error
+                if isinstance(error, InputError):
+                    text = str(error).partition(_FOR_PYTHON)[0]
+                    error.args = (text,)
         return None
 
     def is_failure(self) -> bool:

@@ -32,6 +32,7 @@ from helpers.processes import process_with
 import onnxruntime
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import info, run
+from onnxruntime.backend.runs.inputs import _LIST_AS_INPUT
 
 AZURE = "AzureExecutionProvider"  # in each desktop build; it takes no node of ordinary models
 
@@ -284,6 +285,14 @@ class MistakeTest(CommandTest):
         ):
             with self.subTest(path):
                 self.assertIn(why, self.mistake("run", path, *words.split()))
+
+    def test_advice_for_python_is_not_in_errors(self):
+        configurations = ["--config", "{}"] * 2
+        for words in ([], configurations, ["--json"], [*configurations, "--json"]):
+            ran = Ran("run", self.path, "--input", "X=[1,2]", *words)
+            text = " ".join(f"{ran.err} {ran.out}".split())
+            self.assertIn("The value lacks one dimension, such as the batch", text)
+            self.assertNotIn(_LIST_AS_INPUT, text)
 
     def test_json_describes_the_input_of_an_error(self):
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
