@@ -93,6 +93,19 @@ class MistakeTest(CommandTest):
             with self.subTest(words):
                 self.assertIn(why, self.mistake(*words.split()))
 
+    def test_the_exit_status(self):
+        """As in the table of the document."""
+        for words, status in (
+            ("run m --no-such", 2),
+            ("run m --seed x", 2),
+            ("run", 2),
+            (f"run {self.path} --shape 2x3", 1),
+            ("run m --session-config a", 1),
+            ("options foo", 1),
+        ):
+            with self.subTest(words):
+                self.assertEqual(Ran(*words.split()).status, status)
+
     def test_the_smallest_tolerances(self):
         chosen = main._parser().parse_args(["run", "m", "--rtol", "0", "--atol", "0"])
         self.assertEqual((chosen.rtol, chosen.atol), (0, 0))
