@@ -189,10 +189,11 @@ def _refuse_attribute(
     scope, owner = "session", SessionOptions
     if table is RUN_ATTRIBUTES:
         scope, owner = "run", RunOptions
-    reason = suggestions().why_attribute_refused(f"{scope} attributes", name, hasattr(owner, name))
+    reason = suggestions().why_refused(f"{scope} attributes", "", name)
+    if not reason and hasattr(owner, name):
+        reason = "not reviewed"
     if reason:
-        permitted = ", ".join(sorted(table))
-        refuse(Place(name), f"{reason}. Permitted attributes: {permitted}", show(value))
+        refuse(Place(name), reason, show(value))
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:

@@ -80,18 +80,14 @@ def instead(name: str, permitted: Container[str], refused: Mapping[str, Refused]
     if option in permitted:
         return f". The EP has the option '{option}' instead"
     if option in refused:
-        return f". The EP has the option '{option}' instead, which is refused: {_reason(refused[option])}"
+        return f". The EP has the option '{option}' instead, which is refused: {refused[option].text()}"
     if folded in _REMOVED:
         return ". Earlier releases of the EP had this option, and no option replaces it"
     if folded not in _PROPERTIES:
         return ""
     advice = ". Only the option load_config sets this property of OpenVINO"
     if "load_config" in refused:
-        advice += f", and it is refused: {_reason(refused['load_config'])}"
+        advice += f", and it is refused: {refused['load_config'].text()}"
     if folded in _HINTS:
         advice += ". The hint decides the number of streams. To set this number, use 'num_streams'"
     return advice
-
-
-def _reason(verdict: Refused) -> str:
-    return f"{verdict.hazard} ({verdict.reason})"

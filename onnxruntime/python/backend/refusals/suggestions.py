@@ -23,7 +23,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.errors import Place, nearest, show
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, OPENVINO, OPENVINO_AUTO
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, MIGRAPHX, OPENVINO, OPENVINO_AUTO
 from onnxruntime.backend.refusals import openvino_names, packages
 
 _LONGEST = 400
@@ -123,11 +123,11 @@ def _device_named(requested: str, supported: list[str]) -> str:
     if name.endswith(_SUFFIX.upper()):
         provider = provider_named(requested) or requested
         return f"Use provider_options={{{show(provider)}: {{}}}}. "
-    if name == requested:
-        return ""
-    without_index = name.partition(":")[0]
-    if without_index in supported or without_index in CUDA_DEVICE:
+    without_index, colon, _ = name.partition(":")
+    if name != requested and (without_index in supported or without_index in CUDA_DEVICE):
         return f"Did you mean {show(name)}? "
+    if colon and without_index in supported and without_index not in CUDA_DEVICE:
+        return f"The only index of {without_index} is 0. "
     return ""
 
 
@@ -167,8 +167,16 @@ def _mapping(options: object, provider: str = "") -> str:
     parts = []
     for key, value in options.items():
         if provider not in PROVIDERS or _has_option(provider, key):
-            parts.append(f"{show(key)}: {show(value)}")
+            parts.append(f"{show(key)}: {_code(value)}")
     return f"{{{', '.join(parts)}}}"
+
+
+def _code(value: object) -> str:
+    """Return a value as Python code: ``...`` for an object that :func:`show` describes in words."""
+    text = show(value)
+    if text.startswith(("a value ", "an integer ")):
+        return "..."
+    return text
 
 
 def instead_of_container(keyword: str, container: object, others: Mapping[str, object]) -> str:
@@ -247,7 +255,7 @@ def _instead_of_keyword(name: str, value: Any) -> str:
         return f"Use provider_options={{'{provider}': {_mapping(value)}}}"
     for provider in chain([CUDA], PROVIDERS):
         if _has_option(provider, name):
-            return f"Use provider_options={{'{provider}': {{'{name}': {show(value)}}}}}"
+            return f"Use provider_options={{'{provider}': {{'{name}': {_code(value)}}}}}"
     return ""
 
 
@@ -263,19 +271,20 @@ def _similar_keyword(name: str, value: object) -> str:
         if keyword in KEYWORDS:
             text = _mapping(value)
         else:
-            text = show(value)
+            text = _code(value)
         forms.append(f"{keyword}={text}")
     if forms:
         return _did_you_mean(forms)
     for keyword in ("session_config", "run_config"):
         for key in _similar(name, BY_KEYWORD[keyword], at_end=True):
-            forms.append(f"{keyword}={{{key!r}: {show(value)}}}")
+            forms.append(f"{keyword}={{{key!r}: {_code(value)}}}")
     return _did_you_mean(forms)
 
 
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
     by_short_name = {_short_name(provider): provider for provider in PROVIDERS}
+    by_short_name["rocm"] = MIGRAPHX  # ORT 1.23 removed the ROCm EP
     short_name = name.strip().lower().partition("exec")[0]
     similar = nearest(short_name, by_short_name)
     if similar in by_short_name:
@@ -331,15 +340,7 @@ def why_refused(
     verdict = refusals.find(where, provider, name, kind)
     if verdict is None:
         return ""
-    return f"{verdict.hazard} ({verdict.reason})"
-
-
-def why_attribute_refused(where: str, name: str, exists: bool) -> str:
-    """Return the reason for the refusal of an attribute, or ``""`` if neither ORT nor a table has its name."""
-    reason = why_refused(where, "", name)
-    if exists and not reason:
-        return "not reviewed"
-    return reason
+    return verdict.text(of_run=where.startswith("run"))
 
 
 def similar_name(
@@ -398,6 +399,8 @@ def _memory_option(ep: str) -> str:
 def _other_places(name: str) -> list[str]:
     """Return the arguments that accept a name."""
     places = [keyword for keyword, table in BY_KEYWORD.items() if name in table]
+    if name in KEYWORDS:
+        places.append("the keyword arguments of prepare")
     if name in RUN_ATTRIBUTES:
         places.append("the keyword arguments of run")
     return places

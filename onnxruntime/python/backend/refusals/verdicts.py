@@ -25,6 +25,11 @@ NO_USE = "no useful effect"
 OTHER_ARGUMENT = "set by another argument"
 NOT_VERIFIED = "not verified"
 
+# A program that is trusted needs no such setting either.
+_USELESS = (WRONG_RESULTS, NO_EFFECT, NO_USE, OTHER_ARGUMENT)
+_OWN_SESSION = "create the InferenceSession with it and pass the session to prepare"
+_OWN_RUN = "call rep.session.run with RunOptions that contain it"
+
 # Reasons that several EPs share.
 ARENA = (
     "not documented. The memory arena that it configures makes the session or its runs fail, or takes unlimited memory"
@@ -47,6 +52,14 @@ class Refused(NamedTuple):
     """One of the hazards above."""
     reason: str
     """The effect if ORT received it."""
+
+    def text(self, *, of_run: bool = False) -> str:
+        """Return the hazard, the reason, and the next step of a trusted program."""
+        text = f"{self.hazard} ({self.reason})"
+        if self.hazard in _USELESS:
+            return text
+        step = _OWN_RUN if of_run else _OWN_SESSION
+        return f"{text}. In a program that you trust, {step}"
 
 
 def refused(hazard: str, reason: str, *options: str) -> dict[str, Refused]:

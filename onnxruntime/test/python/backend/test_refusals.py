@@ -137,6 +137,17 @@ class TestFrozenNames(unittest.TestCase):
 
 
 class TestVerdicts(unittest.TestCase):
+    def test_a_refusal_with_a_use_has_the_next_step(self):
+        for find, name, verdict, place in refused_names():
+            with self.subTest(place=place, name=name), self.assertRaises(errors.NotPermittedError) as raised:
+                find({name: 1})
+            step = raised.exception.reason.partition(". In a program that you trust, ")[2]
+            useless = verdict.hazard in ("no effect", "no useful effect", "set by another argument", "wrong results")
+            self.assertEqual(not step, useless)
+            if step:
+                of_run = find in (run_attributes, run_config)
+                self.assertIn("rep.session.run" if of_run else "InferenceSession", step)
+
     def test_every_public_name_of_this_ort_is_reviewed(self):
         for owner, table in (
             (SessionOptions, SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES),

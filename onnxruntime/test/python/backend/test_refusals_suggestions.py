@@ -172,7 +172,7 @@ class SimilarNamesTest(unittest.TestCase):
             (" CUDA", "CUDA"),
         ):
             self.assertIn(f"'{meant}'", suggestions.device(given, ["CPU", "CUDA", "GPU"]))
-        for given in ("CUDA", "TPU", "tpu", None, 1, "cuda" * 100):
+        for given in ("CUDA", "CUDA:100", "TPU", "TPU:1", "tpu", None, 1, "cuda" * 100):
             self.assertEqual(suggestions.device(given, ["CPU", "CUDA", "GPU"]), "")
         self.assertIn("'CUDA'", suggestions.device("cuda", ["CPU"]))
         self.assertIn("'CUDA'", suggestions.device("cuda".rjust(100), ["CPU"]))
@@ -301,6 +301,9 @@ class IgnoredKeywordTest(unittest.TestCase):
             ("x", onnxruntime.RunOptions(), "run_config={...}"),
             ("devic", "CPU", "Did you mean device='CPU'?"),
             ("provider_option", {"A": 1}, "Did you mean provider_options={'A': 1}?"),
+            ("provider_option", {"A": {}}, "Did you mean provider_options={'A': ...}?"),
+            ("intra_op_num_thread", [1], "Did you mean intra_op_num_threads=...?"),
+            ("use_tf32", 1 << 200, "Use provider_options={'CUDAExecutionProvider': {'use_tf32': ...}}\n"),
             ("allow_spinning", True, "allow_spinning': True}"),
             (
                 "OpenVINO",

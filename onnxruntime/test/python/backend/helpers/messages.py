@@ -42,8 +42,10 @@ prepare(session_config={"session.disable_cpu_ep_fallback": 1})
 prepare(run_config={"only_execute_path_to_fetches": 1})
     run_config['only_execute_path_to_fetches']: unknown key. It belongs in the keyword arguments of run
 prepare(optimized_model_filepath="x")
-    optimized_model_filepath: writes files (saves the optimized model to a file of any name). Permitted attributes:
-    enable_cpu_mem_arena, ...
+    optimized_model_filepath: writes files (saves the optimized model to a file of any name). In a program that you
+    trust, create the InferenceSession with it and pass the session to prepare
+prepare(session_options={"provider_options": {}})
+    session_options['provider_options']: unknown attribute. It belongs in the keyword arguments of prepare
 prepare(enable_profiling=True)
     enable_profiling: with the value True, ORT writes a trace of every run to a file. In a program that you trust,
     create the InferenceSession with this attribute and pass it to prepare as the model
@@ -73,7 +75,7 @@ permit(kind="plugin", provider_options={OPENVINO: {"inference_num_threads": 2}})
     'num_of_threads' instead
 permit(kind="built-in", provider_options={OPENVINO: {"CACHE_DIR": "x"}})
     provider_options['OpenVINOExecutionProvider']['CACHE_DIR']: unknown option. The EP has the option 'cache_dir'
-    instead, which is refused: writes files (...)
+    instead, which is refused: writes files (...). In a program that you trust, ...
 permit(kind="built-in", provider_options={OPENVINO: {"enable_vpu_fast_compile": 1}})
     provider_options['OpenVINOExecutionProvider']['enable_vpu_fast_compile']: unknown option. Earlier releases of the EP
     had this option, and no option replaces it
@@ -110,6 +112,8 @@ under(CONFIG, {"permit": {}}, session_config={SPINNING: 1})
     session_config['session.intra_op.allow_spinning']: ... Permitted in session_config: nothing
 prepare(provider_options={"cuda": {}})
     provider_options['cuda']: unknown execution provider. Did you mean 'CUDAExecutionProvider'?
+prepare(provider_options={"ROCMExecutionProvider": {}})
+    provider_options['ROCMExecutionProvider']: unknown execution provider. Did you mean 'MIGraphXExecutionProvider'?
 prepare(provider_options={CPU: {"use_arena": 1}})
     provider_options['CPUExecutionProvider']['use_arena']: no options of this execution provider are permitted. Use
     provider_options={'CPUExecutionProvider': {}}
@@ -220,6 +224,8 @@ prepare(device=CPU)
 prepare(device={"session_config": {}})
     device: a value of type dict is not supported. To pass a whole configuration, unpack it: prepare(model, **config).
     This ORT build supports: {SUPPORTED}
+prepare(device="CPU:1")
+    device: 'CPU:1' is not supported. The only index of CPU is 0. This ORT build supports: {SUPPORTED}
 prepare(device="NPU")
     device: 'NPU' is not supported. This ORT build supports: {SUPPORTED}
 presence.reject_device("cuda", ["CUDA", "GPU"])
