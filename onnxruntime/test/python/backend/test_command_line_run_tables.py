@@ -113,7 +113,12 @@ class FormsTest(CommandTest):
         self.assertNotRegex(page, r"<m>|<Y>|\b(src|href|url)\b")
         self.assertEqual(page.count('class="failed'), 3)  # the error, the output, and the result of all outputs
         self.assertIn("interrupted", page)
-        self.assertNotIn("interrupted", run_page.html(result_of(ran(1.0))))
+        self.assertEqual(page.count("</tbody></table></div>"), page.count("<table>"))
+        self.assertNotIn("Inputs: ", page)
+        inputs = [{"name": "X", "type": "float32", "shape": [2, 3]}]
+        page = run_page.html(result_of(ran(1.0), inputs=inputs))
+        self.assertIn("Inputs: X", page)
+        self.assertNotIn("interrupted", page)
 
     def test_the_picture(self):
         page = run_page.html(result_of(ran(1.0), ran(4.0)))

@@ -47,6 +47,12 @@ class InputsTest(InputTestCase):
         ):
             np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
 
+    def test_a_missing_input_beside_a_sequence(self):
+        rep = on_cpu("(seq(float[N]) S, int64 I) => (float[N] Y) { Y = SequenceAt(S, I) }")
+        with self.assertRaises(InputError) as caught:
+            rep.run({"S": [np.float32([1])]})
+        self.assertEqual((caught.exception.input, caught.exception.got), ("I", "nothing"))
+
     def test_wrong(self):
         a, b, c = self.a, self.b, self.c
         fewer, integers = map(OrtValue.ortvalue_from_numpy, (c[:3], c.astype(int)))

@@ -155,6 +155,9 @@ class ModelFileTest(unittest.TestCase):
         for source in (model.SerializeToString(), self.put(model.SerializeToString())):
             with self.assertRaisesRegex(InvalidGraph, r"^\[ONNXRuntimeError\]"):
                 onnxruntime.backend.prepare(source, **CPU_ONLY)
+        with self.assertRaises(onnx.checker.ValidationError) as caught:
+            onnxruntime.backend.prepare(onnx.ModelProto())
+        self.assertNotIn("onnx error", str(caught.exception))
 
     def test_large_models(self):
         with mock.patch.object(model_file, "_LARGEST", 10):

@@ -22,6 +22,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
+from onnxruntime.backend.session.opsets import missing_operator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
@@ -89,6 +90,12 @@ class VersionsTest(unittest.TestCase):
                 with mock.patch.object(OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
                     self.error_of(proto)
                 self.error_of(proto.SerializeToString())
+
+    def test_an_operator_of_onnx_that_ort_lacks(self):
+        """Its model is an error, and no test is skipped."""
+        for domain in ("ai.onnx", "ai.onnx.ml"):
+            error = Fail(f"{domain}:NoSuch(-1) is not a registered function/op")
+            self.assertEqual(missing_operator(error), "")
 
     def test_a_refused_name_that_reads_like_a_missing_operator(self):
         name = "example.org:NoSuch(-1) is not a registered function/op"

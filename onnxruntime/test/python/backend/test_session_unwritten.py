@@ -19,6 +19,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.session import unwritten
+from onnxruntime.backend.session.model_outline import nodes_of, outline
 
 REVERSE = "Y = ReverseSequence<time_axis = 0, batch_axis = 1>"
 OLD = RELEASE < (1, 28)
@@ -93,6 +94,14 @@ class UnwrittenTest(unittest.TestCase):
             for _ in range(20):
                 rep.run([secret, np.full(64, 64)])
                 np.testing.assert_array_equal(rep.run([ones, np.zeros(64, np.int64)])[0], ones)
+
+    def test_contents_that_are_no_model(self):
+        made = PERMITTED["of the shape"]
+        self.assertIn(b"ReverseSequence", nodes_of(made))
+        for content in (b"", b"\x08\x09", made[:-5]):
+            for read in (nodes_of, outline):
+                with self.assertRaises(ValueError):
+                    read(content)
 
 
 if __name__ == "__main__":

@@ -238,8 +238,8 @@ prepare(two_nodes(("N", "K")), free_dimension_overrides={"M": 2})
     free_dimension_overrides['M']: the model's inputs have no dimension of this name. Named dimensions: 'K', 'N'
 prepare(open_session(), session_config={SPINNING: 0})
     session_config: cannot be applied to an existing session. Pass the model, or create the session with it
-prepare().run([X], timeout_ms=100)
-    timeout_ms: only timeout limits a run, in seconds. Pass timeout=0.1 to rep.run or run
+prepare().run([X], timeout_ms=0.5)
+    timeout_ms: only timeout limits a run, in seconds. Pass timeout=0.0005 to rep.run or run
 onnxruntime.backend.run(MODEL, [X], timeoutMillis=250.0)
     timeoutMillis: only timeout limits a run, in seconds. Pass timeout=0.25 to rep.run or run
 prepare().run([X], timeout_ms=-100)
