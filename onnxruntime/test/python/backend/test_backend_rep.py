@@ -97,8 +97,8 @@ class DescriptionTest(unittest.TestCase):
             f"session_config={{'{SPINNING}': '0'}}, "
             f"run_config={SHRINKING}>",
         )
-        plain = repr(prepare(two_nodes()))
-        self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test' on .*{CPU}>$")
+        plain = repr(prepare(two_nodes()))  # OpenVINO always has a record of its nodes
+        self.assertRegex(plain, rf"^<OnnxRuntimeBackendRep of graph 'test'(:.*)? on .*{CPU}>$")
 
     def test_an_attribute_that_ort_changed_is_told(self):
         # As the EP of DirectML does, which has no memory patterns.
