@@ -121,16 +121,20 @@ class Construction:
 
     def _with_available(self) -> InferenceSession:
         """Create a session with all available EPs, or with fewer if ORT cannot use them."""
-        available = list(self.permit.providers)
-        session = None
-        try:
-            session = self._construct(available, 0)
-        except (RuntimeError, ValueError) as error:
-            failures.reject_setting(error, self.permit)
-        if session is None:
-            # A build with TensorRT's EP lists it on a machine without TensorRT, too.
-            without_tensorrt = [name for name in available if name != TENSORRT]
-            session = self._construct(without_tensorrt, 1)  # ORT's own fallback prints a banner
+        permit = self.permit
+        # A build with TensorRT's EP lists it on a machine without TensorRT, too.
+        without_tensorrt = [name for name in permit.providers if name != TENSORRT]
+        attempts = [list(permit.providers)]
+        if TENSORRT in permit.providers:
+            attempts.append(without_tensorrt)
+        for providers in attempts:
+            try:
+                session = self._construct(providers, 0)
+                break
+            except (RuntimeError, ValueError) as error:
+                failures.reject_setting(error, permit)
+        else:  # ORT's own fallback prints a banner
+            session = self._construct(without_tensorrt, 1)
         # A run that fails must fail, not run on another EP: the API's first use is testing.
         session.disable_fallback()
         return session

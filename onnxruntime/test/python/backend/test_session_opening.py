@@ -208,7 +208,7 @@ class AvailableTest(unittest.TestCase):
             (
                 [TENSORRT, CUDA, CPU],
                 {TENSORRT: needs},
-                [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 1)],
+                [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 0)],
             ),
             ([CUDA, CPU], {CUDA: needs}, [([CUDA, CPU], 0), ([CUDA, CPU], 1)]),
         ):
@@ -223,10 +223,10 @@ class AvailableTest(unittest.TestCase):
 
     def test_without_global_thread_pools(self):
         """The refusal comes before ORT's own fallback, which prints."""
-        failing = {CPU: "EnvCreatedWithGlobalThreadPools"}
-        tried, refusal = self.prepared([CUDA, CPU], failing, use_per_session_threads=False)
+        failing = {TENSORRT: "no libnvinfer", CPU: "EnvCreatedWithGlobalThreadPools"}
+        tried, refusal = self.prepared([TENSORRT, CPU], failing, use_per_session_threads=False)
         self.assertEqual(refusal.keyword, "use_per_session_threads")
-        self.assertEqual(tried, [([CUDA, CPU], 0)])
+        self.assertEqual(tried, [([TENSORRT, CPU], 0), ([CPU], 0)])
 
     def test_a_registered_plugin_that_is_not_specified(self):
         """ORT 1.32 would attach some of them after the CPU EP, if ``providers=`` contained them."""
