@@ -157,12 +157,13 @@ class RegistrationTest(unittest.TestCase):
         self.register.assert_not_called()
 
     def test_a_known_package_that_is_not_installed(self):
-        advice = r"\. Run `pip install onnxruntime-qnn`"
-        with mock.patch.dict(sys.modules, onnxruntime_qnn=None):
-            self.assertRegex(self.fails("onnxruntime_qnn"), f"{advice} ")
-            self.assertRegex(*plugins.check(["onnxruntime_qnn"]), f"{advice}$")
-        with modules(onnxruntime_qnn="import no_such_package"):
-            self.assertRegex(self.fails("onnxruntime_qnn"), "No module named 'no_such_package' ")
+        # Another test can have registered a package that is installed.
+        advice = r"\. Run `pip install onnxruntime-ep-webgpu`"
+        with mock.patch.dict(sys.modules, onnxruntime_ep_webgpu=None):
+            self.assertRegex(self.fails("onnxruntime_ep_webgpu"), f"{advice} ")
+            self.assertRegex(*plugins.check(["onnxruntime_ep_webgpu"]), f"{advice}$")
+        with modules(onnxruntime_ep_webgpu="import no_such_package"):
+            self.assertRegex(self.fails("onnxruntime_ep_webgpu"), "No module named 'no_such_package' ")
         self.assertNotIn("pip", self.fails("no_such_package"))
 
     def test_the_device_of_a_plugin_is_supported(self):
