@@ -87,7 +87,7 @@ def of_call(
     settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:
-            settings[keyword] = read(Place(keyword), mapping, beside=attributes)
+            settings[keyword] = read(Place(keyword), mapping, others=attributes)
     providers = settings.get("provider_options", {})
     for ep, options in providers.items():
         providers[ep] = read(Place("provider_options", ep), options)
@@ -163,16 +163,16 @@ def _set_default(
 def read(
     place: Place,
     mapping: Any,
-    beside: Values = NOTHING,
+    others: Values = NOTHING,
 ) -> dict[str, object]:
     """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
 
-    :param beside: the other keyword arguments of the call.
+    :param others: the other keyword arguments of the call.
     """
     if type(mapping) is not dict and not issubclass(type(mapping), Mapping):
         advice = ""
         if not place.provider:
-            advice = suggestions().instead_of_container(place.keyword, mapping, beside)
+            advice = suggestions().instead_of_container(place.keyword, mapping, others)
         reject_type(place, mapping, "a mapping such as a dict", advice)
     if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
         pairs = list(mapping.copy().items())  # another thread may change it

@@ -12,6 +12,7 @@ import os
 import sys
 import unittest
 import warnings
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from unittest import mock
@@ -34,6 +35,18 @@ SPINNING = "session.intra_op.allow_spinning"
 
 def prepare(**keywords):
     return onnxruntime.backend.prepare(two_nodes(), **keywords)
+
+
+def calls() -> list[Callable]:
+    """Return each function that accepts attributes as keyword arguments."""
+    rep = prepare()
+    return [
+        prepare,
+        partial(onnxruntime.backend.run, two_nodes(), [X]),
+        partial(onnxruntime.backend.prepare, open_session()),
+        partial(rep.run, [X]),
+        rep.run_options,
+    ]
 
 
 class AppliedTest(unittest.TestCase):
@@ -222,14 +235,7 @@ class BadInputTest(unittest.TestCase):
         """Each name takes time. Up to 256 unknown names are ignored with a few warnings, as in the stock backend."""
         few = dict.fromkeys((f"unknown{number}" for number in range(256)), 1)
         many = few | {"one_more": 1}
-        rep = prepare()
-        for call in (
-            prepare,
-            partial(onnxruntime.backend.run, two_nodes(), [X]),
-            partial(onnxruntime.backend.prepare, open_session()),
-            partial(rep.run, [X]),
-            rep.run_options,
-        ):
+        for call in calls():
             with self.subTest(str(call)):
                 with warnings.catch_warnings(record=True, action="always") as given:
                     call(**few)
@@ -240,14 +246,7 @@ class BadInputTest(unittest.TestCase):
     def test_name_of_a_keyword_argument(self):
         """A subclass of str could be looked up as one name, and set as another."""
         name = type("Name", (str,), {"__slots__": ()})("logid")
-        rep = prepare()
-        for call in (
-            prepare,
-            partial(onnxruntime.backend.run, two_nodes(), [X]),
-            partial(onnxruntime.backend.prepare, open_session()),
-            partial(rep.run, [X]),
-            rep.run_options,
-        ):
+        for call in calls():
             with (
                 self.subTest(str(call)),
                 self.assertRaisesRegex(
