@@ -30,13 +30,7 @@ class Measurement:
     """One comparison of a subject, and its best result so far."""
 
     def __init__(
-        self,
-        subject: str,
-        number: int,
-        comparison: Comparison,
-        rounds: int,
-        python: str,
-        stock: str | None,
+        self, subject: str, number: int, comparison: Comparison, rounds: int, python: str, stock: str | None
     ) -> None:
         self.comparison = comparison
         self.row: Row | None = None
@@ -93,11 +87,7 @@ def machine() -> dict[str, str]:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition(":")[0])
     parser.add_argument(
-        "subjects",
-        nargs="*",
-        default=SUBJECTS,
-        metavar="SUBJECT",
-        help=f"modules (default: {' '.join(SUBJECTS)})",
+        "subjects", nargs="*", default=SUBJECTS, metavar="SUBJECT", help=f"modules (default: {' '.join(SUBJECTS)})"
     )
     parser.add_argument("--stock", metavar="PYTHON", help="interpreter of an environment with the stock wheel")
     parser.add_argument(
@@ -105,17 +95,9 @@ def _parse() -> argparse.Namespace:
         metavar="PYTHON",
         help=f"interpreter without the global lock, of an environment with this backend: also measure {FREE_THREADED}",
     )
+    parser.add_argument("--rounds", type=int, default=100, help="most rounds of each comparison (default: %(default)s)")
     parser.add_argument(
-        "--rounds",
-        type=int,
-        default=100,
-        help="most rounds of each comparison (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        default=5,
-        help="time after which nothing is repeated (default: %(default)s)",
+        "--minutes", type=float, default=5, help="time after which nothing is repeated (default: %(default)s)"
     )
     parser.add_argument("--match", default="", help="measure only comparisons whose name contains this text")
     parser.add_argument("--json", type=Path, help="write all figures to this file")

@@ -78,10 +78,7 @@ def _sides(model: ModelProto, ours: str, other: str, threads: int = 1) -> Mappin
     declared = off.session.get_inputs()[0]
     x = np.random.default_rng(1).standard_normal(declared.shape).astype(np.float32)
     right = off.run([x])[0]
-    ways = {
-        "ordinary": partial(off.run, [x]),
-        "raw": partial(off.session.run, None, {declared.name: x}),
-    }
+    ways = {"ordinary": partial(off.run, [x]), "raw": partial(off.session.run, None, {declared.name: x})}
     if {ours, other} & {"captured", "loop"}:
         on = _prepare(model, True)
         # The software CUDA finds the first of all values faster than the others: so it is nobody's.
@@ -96,10 +93,7 @@ def _sides(model: ModelProto, ours: str, other: str, threads: int = 1) -> Mappin
 
 
 def _by_hand(
-    rep: OnnxRuntimeBackendRep,
-    x: np.ndarray,
-    output_shape: tuple[int, ...],
-    kept: OrtValue,
+    rep: OnnxRuntimeBackendRep, x: np.ndarray, output_shape: tuple[int, ...], kept: OrtValue
 ) -> Callable[[], list[np.ndarray]]:
     """The loop that ORT's documents describe, on the same session with its own buffers and graph."""
     session = rep.session

@@ -59,12 +59,7 @@ def _runs(**kwargs) -> Mapping[str, Callable[[], float]]:
 
 COMPARISONS = (
     Comparison(
-        f"peak of preparing a ModelProto of {MEGABYTES} MB",
-        lambda: {BACKEND: _peak},
-        1.0,
-        OF_STOCK,
-        unit="B",
-        rounds=3,
+        f"peak of preparing a ModelProto of {MEGABYTES} MB", lambda: {BACKEND: _peak}, 1.0, OF_STOCK, unit="B", rounds=3
     ),
     Comparison(f"growth over {RUNS} runs", _runs, 4 * 2**20, VALUE, unit="B", rounds=1),
     Comparison(

@@ -21,11 +21,7 @@ from onnxruntime.backend.provider_names import OPENVINO
 
 
 def _sides(
-    model: Callable[[], onnx.ModelProto],
-    array: np.ndarray,
-    is_free: bool,
-    threads: int,
-    options: Mapping[str, str],
+    model: Callable[[], onnx.ModelProto], array: np.ndarray, is_free: bool, threads: int, options: Mapping[str, str]
 ) -> Mapping[str, Callable[[], float]]:
     """Return sides that run a model whose first dimension is free, or that of the input."""
     made = model()

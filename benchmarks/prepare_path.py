@@ -141,10 +141,7 @@ def _validating() -> Mapping[str, Callable[[], float]]:
         "keys": TWENTY_KEYS,
         "allowlist": Allowlist(Process(kinds=kinds)),
     }
-    return timed(
-        namespace,
-        backend="permit(of_call({'provider_options': options, 'session_config': keys}), allowlist)",
-    )
+    return timed(namespace, backend="permit(of_call({'provider_options': options, 'session_config': keys}), allowlist)")
 
 
 def _importing() -> Mapping[str, Callable[[], float]]:

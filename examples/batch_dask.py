@@ -19,10 +19,7 @@ from pathlib import Path
 from dask.distributed import Client, LocalCluster, get_worker
 
 # Plain data: each worker prepares its own model with it. The processes are the parallelism, so each has one thread.
-CONFIGURATION = {
-    "session_options": {"intra_op_num_threads": 1},
-    "provider_options": {"CPUExecutionProvider": {}},
-}
+CONFIGURATION = {"session_options": {"intra_op_num_threads": 1}, "provider_options": {"CPUExecutionProvider": {}}}
 FILES_PER_TASK = 16
 
 

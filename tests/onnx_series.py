@@ -53,22 +53,10 @@ _CAUSES = (
     (r"Unsupported model IR version: (\d+)|the model has IR version (\d+)", "IR"),
     (r"(Opset \d+) is under development|the model imports \S+ (opset \d+)", "opset"),
     (r"does not support the following ONNX operations: (\S+)", "kernel missing"),
-    (
-        r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})",
-        "kernel error",
-    ),
-    (
-        r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})",
-        "graph refused",
-    ),
-    (
-        r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node",
-        "kernel error",
-    ),
-    (
-        r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)",
-        "numeric",
-    ),
+    (r"ONNX node '<Node\((\w+)\)|\[OpenVINO-EP\].*(?:failed at|Exception from) \S+ (.{,100})", "kernel error"),
+    (r"INVALID_GRAPH.* Error (.{,100})|(Type Error: .{,100})|\[ShapeInferenceError\] (.{,100})", "graph refused"),
+    (r"was false\. (.{,100})|Status Message: (?!/)(.{1,100})|while running (\S+) node", "kernel error"),
+    (r"Mismatched elements?: (\d+ / \d+)|(\S+ (?:location )?mismatch|has incorrect shape|not equal)", "numeric"),
     (r"(Unable to compare expected type)", "test"),
 )
 # Operators with random outputs: with the same seed, another library draws other numbers.
@@ -268,16 +256,8 @@ def compare_with_stock(stock: str) -> int:
             failed.keys() & named(columns["bare"], "passed"),
             tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 19),
         ),
-        (
-            "fail here, and pass on the stock backend",
-            failed.keys() & named(columns["stock"], "passed"),
-            True,
-        ),
-        (
-            "are skipped here, and not on the stock backend",
-            skipped.keys() - named(columns["stock"], "skipped"),
-            True,
-        ),
+        ("fail here, and pass on the stock backend", failed.keys() & named(columns["stock"], "passed"), True),
+        ("are skipped here, and not on the stock backend", skipped.keys() - named(columns["stock"], "skipped"), True),
     ):
         print(f"\n{len(found)} {meaning}")
         for name in sorted(found):
@@ -379,16 +359,8 @@ def main() -> int:
     parser.add_argument("--update", action="store_true", help="write the failures into the list of expected ones")
     parser.add_argument("--outcomes", help="only write every test's outcome to this file, as JSON, without a list")
     parser.add_argument("--each-key", action="store_true", help="only compare the tests with each permitted config key")
-    parser.add_argument(
-        "--stock",
-        metavar="PYTHON",
-        help="only compare with a stock wheel that has the same onnx",
-    )
-    parser.add_argument(
-        "--or-list-of",
-        metavar="RELEASE",
-        help="use the list of this ORT release if there is no other",
-    )
+    parser.add_argument("--stock", metavar="PYTHON", help="only compare with a stock wheel that has the same onnx")
+    parser.add_argument("--or-list-of", metavar="RELEASE", help="use the list of this ORT release if there is no other")
     arguments = parser.parse_args()
     if arguments.each_key:
         return compare_keys()

@@ -46,25 +46,14 @@ RUNS = {
     "stock": Run("stock"),
     "cpu": Run("cpu", {"provider_options": {"CPUExecutionProvider": {}}}, "stock"),
     "stock-openvino": Run("stock-openvino"),
-    "openvino": Run(
-        "openvino",
-        {"provider_options": {"OpenVINOExecutionProvider": {}}},
-        "stock-openvino",
-    ),
+    "openvino": Run("openvino", {"provider_options": {"OpenVINOExecutionProvider": {}}}, "stock-openvino"),
     "openvino-plugin": Run("plugins", {"plugins": ["onnxruntime_ep_openvino"], "provider_options": FLOAT32}),
     "qnn-plugin": Run(
         "plugins",
-        {
-            "plugins": ["onnxruntime_qnn"],
-            "provider_options": {"QNNExecutionProvider": {"backend_type": "htp"}},
-        },
+        {"plugins": ["onnxruntime_qnn"], "provider_options": {"QNNExecutionProvider": {"backend_type": "htp"}}},
     ),
     "webgpu-plugin": Run(
-        "webgpu-plugin",
-        {
-            "plugins": ["onnxruntime_ep_webgpu"],
-            "provider_options": {"WebGpuExecutionProvider": {}},
-        },
+        "webgpu-plugin", {"plugins": ["onnxruntime_ep_webgpu"], "provider_options": {"WebGpuExecutionProvider": {}}}
     ),
 }
 _MODEL = """<ir_version: 7, opset_import: ["": 13]>
@@ -74,11 +63,7 @@ two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 def environment(name: str, config: dict | None) -> dict[str, str]:
     """Return the environment of a run, which is all that configures it; ``None`` for a stock wheel."""
     folder = str(OUT / name)
-    variables = {
-        "RESULTS_DIR": folder,
-        "CSVDIR": folder,
-        "ONNX_MODELS": str(OUT / "models"),
-    }
+    variables = {"RESULTS_DIR": folder, "CSVDIR": folder, "ONNX_MODELS": str(OUT / "models")}
     if config is not None:
         variables["PYTEST_PLUGINS"] = "onnxruntime.backend.conformance"
         variables["ORT_ONNX_BACKEND_REPORT"] = f"{folder}/{name}.jsonl"
@@ -98,11 +83,7 @@ def problem(command: list[str], variables: dict[str, str]) -> str:
 
 
 def run_tests(
-    checkout: Path,
-    name: str,
-    command: list[str],
-    variables: dict[str, str],
-    arguments: list[str],
+    checkout: Path, name: str, command: list[str], variables: dict[str, str], arguments: list[str]
 ) -> set[str]:
     """Run the scoreboard's tests as its Dockerfiles do, and return the passed ones.
 
@@ -120,14 +101,7 @@ def run_tests(
     for isolated in ([], ["-n", "1"]):
         lines.unlink(missing_ok=True)
         with log.open("w") as out:
-            subprocess.run(
-                tests + isolated,
-                env=variables,
-                cwd=checkout,
-                stdout=out,
-                stderr=out,
-                check=False,
-            )
+            subprocess.run(tests + isolated, env=variables, cwd=checkout, stdout=out, stderr=out, check=False)
         if report.exists():
             return set(json.loads(report.read_text())["passed"])
     raise SystemExit(f"{name}: the tests did not run to their end. See {log}")

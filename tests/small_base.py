@@ -59,12 +59,7 @@ def python(*arguments: str, **kwargs) -> str:
     """Return the output of this environment's Python, errors included."""
     command = [sys.executable, *arguments]
     return subprocess.run(
-        command,
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **kwargs,
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs
     ).stdout
 
 
@@ -149,10 +144,7 @@ class SmallBase(unittest.TestCase):
     def use_base_for_any_machine(self) -> Path:
         """Write a stock wheel without requirements, and return its folder. pip takes only wheels whose tags fit."""
         self.put(f"{INFO}/WHEEL", (WHEEL.partition("Tag:")[0] + "Tag: py3-none-any\n\n").encode())
-        self.put(
-            f"{INFO}/METADATA",
-            METADATA.replace("Requires-Dist: numpy>=1.21.6\n", "").encode(),
-        )
+        self.put(f"{INFO}/METADATA", METADATA.replace("Requires-Dist: numpy>=1.21.6\n", "").encode())
         self.write_record()
         self.stock_wheel("1.31.1")
         return self.folder

@@ -43,10 +43,7 @@ def _plain(value: object) -> object:
 def outcome(function: Callable[[], object]) -> dict[str, object]:
     """Return the outcome of a pattern: the value ``returned``, or the names of the classes ``raised`` and the message;
     and the texts of its ``warnings``."""
-    with (
-        warnings.catch_warnings(record=True) as given,
-        contextlib.redirect_stdout(io.StringIO()),
-    ):
+    with warnings.catch_warnings(record=True) as given, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
             found = {"returned": _plain(function())}
@@ -56,10 +53,7 @@ def outcome(function: Callable[[], object]) -> dict[str, object]:
                 "raised": list(dict.fromkeys(kind.__name__ for kind in classes if kind not in (object, BaseException))),
                 "message": " ".join(str(error).split())[:300],
             }
-    return {
-        **found,
-        "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given],
-    }
+    return {**found, "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given]}
 
 
 # --- random sequences of calls ---
@@ -107,34 +101,16 @@ class Sequence:
         return name, forms[name]
 
     def step(self) -> tuple[str, Callable[[], object]]:
-        kind = self.choose.choice(
-            (
-                "prepare",
-                "prepare",
-                "run",
-                "run",
-                "run",
-                "backend.run",
-                "ask",
-                "copy",
-                "swap",
-            )
-        )
+        kind = self.choose.choice(("prepare", "prepare", "run", "run", "run", "backend.run", "ask", "copy", "swap"))
         device = self.choose.choice(SOME_DEVICES)
         if kind == "ask":
-            return (
-                f"supports_device({device!r})",
-                lambda: onnxruntime.backend.supports_device(device),
-            )
+            return (f"supports_device({device!r})", lambda: onnxruntime.backend.supports_device(device))
         if kind == "prepare":
             (form, made), keywords = self.model(), self.keywords(SESSION_KEYWORDS)
             return f"prepare({form}, {device!r}, {keywords})", lambda: self.prepare(made, device, keywords)
         name = self.choose.choice([*sorted(INPUTS), *["an array", "three in a list"] * 10])
         if kind == "backend.run":
-            (form, made), keywords = (
-                self.model(),
-                self.keywords(SESSION_KEYWORDS | RUN_KEYWORDS),
-            )
+            (form, made), keywords = (self.model(), self.keywords(SESSION_KEYWORDS | RUN_KEYWORDS))
             call = f"run({form}, {name}, {device!r}, {keywords})"
             return call, lambda: onnxruntime.backend.run(made(), INPUTS[name], device, **keywords)
         keywords = self.keywords(RUN_KEYWORDS)
@@ -166,10 +142,7 @@ def outcomes(number: int) -> dict[str, dict]:
 
 if __name__ == "__main__":
     onnxruntime.set_default_logger_severity(4)
-    patterns, sequences = (
-        {name: outcome(function) for name, function in PATTERNS.items()},
-        {},
-    )
+    patterns, sequences = ({name: outcome(function) for name, function in PATTERNS.items()}, {})
     for number in range(int(sys.argv[1])):
         sequences |= outcomes(number)
     json.dump([patterns, sequences], sys.stdout)

@@ -122,14 +122,8 @@ FORMS = {"ModelProto": copy.copy, "bytes": ModelProto.SerializeToString}
 NEWEST = onnx.defs.onnx_opset_version()
 # Each model runs in both forms, with these inputs.
 UNUSUAL = {
-    "without inputs": (
-        "m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }",
-        [],
-    ),
-    "without inputs, surplus": (
-        "m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }",
-        [X],
-    ),
+    "without inputs": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", []),
+    "without inputs, surplus": ("m () => (float[2] Y) { Y = Constant <value_floats = [1.0, -2.0]> () }", [X]),
     "surplus for an initializer": (
         "m (float[2] X, float[2] W = {1, 2}) => (float[2] Y) { Y = Mul (X, W) }",
         [X[0, :2]] * 2,
@@ -148,22 +142,10 @@ UNUSUAL = {
         <domain: "mine", opset_import: ["": 21]> Twice (A) => (B) { B = Add (A, A) }""",
         [X],
     ),
-    "with an unknown operator": (
-        "m (float[2, 3] X) => (float[2, 3] Y) { Y = No (X) }",
-        [X],
-    ),
-    "with a contrib operator": (
-        "m (float[2, 3] X) => (float[2, 3] Y) { Y = com.microsoft.Gelu (X) }",
-        [X],
-    ),
-    "two outputs": (
-        "m (float[2, 3] X) => (float[1, 3] A, float[1, 3] B) { A, B = Split <num_outputs = 2> (X) }",
-        [X],
-    ),
-    "an input that is an output": (
-        "m (float[2, 3] X) => (float[2, 3] X, float[2, 3] Y) { Y = Neg (X) }",
-        [X],
-    ),
+    "with an unknown operator": ("m (float[2, 3] X) => (float[2, 3] Y) { Y = No (X) }", [X]),
+    "with a contrib operator": ("m (float[2, 3] X) => (float[2, 3] Y) { Y = com.microsoft.Gelu (X) }", [X]),
+    "two outputs": ("m (float[2, 3] X) => (float[1, 3] A, float[1, 3] B) { A, B = Split <num_outputs = 2> (X) }", [X]),
+    "an input that is an output": ("m (float[2, 3] X) => (float[2, 3] X, float[2, 3] Y) { Y = Neg (X) }", [X]),
     "a classifier with ZipMap": (
         """m (float[N, 3] X) => (int64[N] L, seq(map(int64, float)) Z) {
             L, P = ai.onnx.ml.LinearClassifier <coefficients = [1.0, -1.0, 0.0, 0.5, 0.5, 0.5],
@@ -189,21 +171,11 @@ def _named(name: str) -> list:
     return prepare(made.SerializeToString()).run([X])
 
 
-_models = {
-    "input of another alphabet": partial(_named, "größe"),
-    "input with spaces": partial(_named, "the input"),
-}
+_models = {"input of another alphabet": partial(_named, "größe"), "input with spaces": partial(_named, "the input")}
 for _form, _make in FORMS.items():
     for _name, (_text, _inputs) in UNUSUAL.items():
         _models[f"{_name}, as {_form}"] = partial(_unusual, _make, _text, _inputs)
-    for _opset, _ir in (
-        (7, 10),
-        (9999, 10),
-        (NEWEST, 10),
-        (21, onnx.IR_VERSION),
-        (21, 99),
-        (21, 3),
-    ):
+    for _opset, _ir in ((7, 10), (9999, 10), (NEWEST, 10), (21, onnx.IR_VERSION), (21, 99), (21, 3)):
         _models[f"opset {_opset}, IR version {_ir}, as {_form}"] = partial(_versions, _make, _opset, _ir)
 patterns("an unusual model", _models)
 
@@ -265,10 +237,7 @@ def _prepare_on(build: str, device: str | None) -> list:
         return prepare(two_nodes(), device).run([X])
 
 
-patterns(
-    "supports_device",
-    {f"built for {build}": partial(_supports, build) for build in BUILDS},
-)
+patterns("supports_device", {f"built for {build}": partial(_supports, build) for build in BUILDS})
 patterns(
     "prepare",
     {
@@ -343,11 +312,7 @@ def _run_once(name: str, value: object) -> list:
     return onnxruntime.backend.run(two_nodes(), [X], **{name: value})
 
 
-for _call, _table, _pattern in (
-    ("prepare", SESSION, _attribute),
-    ("rep.run", RUN, _rep_run),
-    ("run", RUN, _run_once),
-):
+for _call, _table, _pattern in (("prepare", SESSION, _attribute), ("rep.run", RUN, _rep_run), ("run", RUN, _run_once)):
     for _name, _of_name in _table.items():
         for _value in _of_name:
             PATTERNS[f"{_call}: {_name}={_value!r}"] = partial(_pattern, _name, _value)
@@ -431,9 +396,7 @@ patterns(
             "get_device is_compatible prepare run supports_device",
         ),
         "names in backend_rep": partial(
-            _has_names,
-            onnxruntime.backend.backend_rep,
-            "BackendRep RunOptions OnnxRuntimeBackendRep",
+            _has_names, onnxruntime.backend.backend_rep, "BackendRep RunOptions OnnxRuntimeBackendRep"
         ),
     },
 )

@@ -29,12 +29,7 @@ class _Array:
 
 FLOAT, INT64, STRING, BOOL = (
     identity(tensor(element))
-    for element in (
-        TensorProto.FLOAT,
-        TensorProto.INT64,
-        TensorProto.STRING,
-        TensorProto.BOOL,
-    )
+    for element in (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL)
 )
 
 CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE")
@@ -98,17 +93,7 @@ VALUES = {
     "map in a list": (CAST_MAP, [{0: 1.5, 1: 2.0}]),
 }  # fmt: skip
 SCALARS = (
-    (
-        FLOAT,
-        (
-            np.float32(2),
-            np.float64(2),
-            np.int64(2),
-            np.bool_(True),
-            np.str_("2"),
-            np.timedelta64(2, "s"),
-        ),
-    ),
+    (FLOAT, (np.float32(2), np.float64(2), np.int64(2), np.bool_(True), np.str_("2"), np.timedelta64(2, "s"))),
     (INT64, (np.int64(2), np.int32(2), np.uint64(2), np.float64(2))),
     (BOOL, (np.bool_(True), np.int64(1))),
     (STRING, (np.str_("a"), np.float32(2))),  # not np.bytes_, beyond whose end ORT reads

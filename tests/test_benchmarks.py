@@ -13,17 +13,7 @@ from pathlib import Path
 import _paths  # noqa: F401
 
 from benchmarks import record, report
-from benchmarks.comparison import (
-    BACKEND,
-    BY_HAND,
-    OF_STOCK,
-    RATIO,
-    VALUE,
-    Comparison,
-    Figure,
-    Row,
-    figure,
-)
+from benchmarks.comparison import BACKEND, BY_HAND, OF_STOCK, RATIO, VALUE, Comparison, Figure, Row, figure
 
 STEADY, UNSTEADY = Figure(1.1, 1.06, 1.16), Figure(1.1, 1.0, 1.12)
 
@@ -52,17 +42,7 @@ class JudgingTest(unittest.TestCase):
             (row(1.05, OF_STOCK, stock=UNSTEADY), None),
             (row(1.05, OF_STOCK), None),
             (row(1.0, stock=UNSTEADY), False),  # the stock backend's figure is not judged
-            (
-                row(
-                    4.0,
-                    VALUE,
-                    None,
-                    value=Figure(5.0, 1.0, 9.0),
-                    unit="B",
-                    busy="other processes",
-                ),
-                False,
-            ),
+            (row(4.0, VALUE, None, value=Figure(5.0, 1.0, 9.0), unit="B", busy="other processes"), False),
         ):
             with self.subTest(one):
                 self.assertIs(one.met, met)
@@ -73,12 +53,7 @@ class RecordTest(unittest.TestCase):
         figure_of_row = Figure(ratio, ratio, ratio)
         memory = row(None, VALUE, None, value=Figure(ratio, ratio, ratio), unit="B")
         rows = [row(None, ratio=figure_of_row, busy=busy), memory]
-        machine = {
-            "CPU": cpu,
-            "CPUs": "2",
-            "Python": "3.11.7",
-            "onnxruntime": f"1.32.0+backend.1.1.{build}",
-        }
+        machine = {"CPU": cpu, "CPUs": "2", "Python": "3.11.7", "onnxruntime": f"1.32.0+backend.1.1.{build}"}
         return {"machine": machine, "comparisons": report.plain(rows)}
 
     def test_the_file_has_the_last_ten_results(self):

@@ -51,15 +51,7 @@ class TestMagika(unittest.TestCase):
 
     def test_labels_of_the_files_of_this_repository(self):
         paths = [
-            ROOT / name
-            for name in (
-                "LICENSE",
-                "Makefile",
-                "README.md",
-                "pyproject.toml",
-                ".ci/run",
-                ".gitignore",
-            )
+            ROOT / name for name in ("LICENSE", "Makefile", "README.md", "pyproject.toml", ".ci/run", ".gitignore")
         ]
         paths += sorted((ROOT / "onnxruntime" / "python").rglob("*.py"))[::2]
         self.assertLessEqual({"python", "makefile", "markdown", "toml"}, self.assert_same_labels(paths))
@@ -72,13 +64,7 @@ class TestMagika(unittest.TestCase):
             self.assertLessEqual({"empty", "txt", "unknown"}, self.assert_same_labels(paths))
 
     def test_output(self):
-        command = [
-            sys.executable,
-            str(ROOT / "examples" / "magika_demo.py"),
-            "--each",
-            str(ROOT / "LICENSE"),
-            __file__,
-        ]
+        command = [sys.executable, str(ROOT / "examples" / "magika_demo.py"), "--each", str(ROOT / "LICENSE"), __file__]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         for line in (
@@ -107,10 +93,7 @@ class TestPlaces(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             ran = self.run_example("magika_demo.py", folder, "--each", __file__)
             self.assertEqual(ran.returncode, 1)
-            self.assertIn(
-                "No module named 'magika'. Run: pip install --no-deps --target models magika",
-                ran.stderr,
-            )
+            self.assertIn("No module named 'magika'. Run: pip install --no-deps --target models magika", ran.stderr)
             Path(folder, "models").symlink_to(Path(sys.prefix, "models"))
             ran = self.run_example("magika_demo.py", folder, "--each", __file__)
             self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -119,10 +102,7 @@ class TestPlaces(unittest.TestCase):
     def test_usage(self):
         for name in ("openvino_threads.py", "silero_vad.py", "service.py"):
             for arguments in ((), ("absent.onnx",)):
-                with (
-                    self.subTest(name, arguments=arguments),
-                    tempfile.TemporaryDirectory() as folder,
-                ):
+                with self.subTest(name, arguments=arguments), tempfile.TemporaryDirectory() as folder:
                     ran = self.run_example(name, folder, *arguments)
                     self.assertEqual(ran.returncode, 1)
                     self.assertRegex(ran.stderr, rf"\Ausage: python examples/{name} MODEL.*\n\Z")

@@ -132,10 +132,7 @@ def environment() -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "ORT_DISABLE_TELEMETRY": "1",
         "PYTHONPATH": os.pathsep.join(
-            filter(
-                None,
-                (str(ROOT / "tests" / "kept_series"), os.environ.get("PYTHONPATH")),
-            )
+            filter(None, (str(ROOT / "tests" / "kept_series"), os.environ.get("PYTHONPATH")))
         ),
         "KEPT_SERIES": "relu conv",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # hypothesis and others, which the documents do not need
@@ -155,11 +152,7 @@ class SessionTest(unittest.TestCase):
         listed = start([str(NOX), "--list", "--json", "--keywords", "not none"], ROOT)  # all sessions
         sessions = {session["name"]: session["description"] for session in json.loads(listed.stdout)}
         self.assertNotIn(None, sessions.values())
-        in_make = re.search(
-            r"^SESSIONS := (.*?[^\\])$",
-            (ROOT / "Makefile").read_text(),
-            re.MULTILINE | re.DOTALL,
-        )[1]
+        in_make = re.search(r"^SESSIONS := (.*?[^\\])$", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)[1]
         environments = {name for name, description in sessions.items() if description.startswith("create .nox/")}
         self.assertEqual(set(in_make.replace("\\", " ").split()), sessions.keys() - environments)
 
@@ -281,14 +274,9 @@ class FormTest(unittest.TestCase):
                     # Other shells than POSIX's have neither.
                     self.assertNotRegex(block.body, r"(?m)<<'?\w+'?$|^\w+=\S+ +[a-z]", block.line)
                 self.assertLessEqual(
-                    {block.kind for block in found},
-                    {"python", "sh", "powershell", "json", "text", "mermaid"},
+                    {block.kind for block in found}, {"python", "sh", "powershell", "json", "text", "mermaid"}
                 )
-                self.assertNotRegex(
-                    _FENCE.sub("", text),
-                    r"(?m)\n\n {4,}\S",
-                    "an indented block, which nothing checks",
-                )
+                self.assertNotRegex(_FENCE.sub("", text), r"(?m)\n\n {4,}\S", "an indented block, which nothing checks")
 
     def test_links_lead_somewhere(self):
         for document in DOCUMENTS:
@@ -306,10 +294,7 @@ class FormTest(unittest.TestCase):
         self.assertTrue(named)
         for title, document in named:
             with self.subTest(document, title=title):
-                self.assertRegex(
-                    (ROOT / document).read_text(encoding="utf-8"),
-                    f"(?m)^#+ {re.escape(title)}$",
-                )
+                self.assertRegex((ROOT / document).read_text(encoding="utf-8"), f"(?m)^#+ {re.escape(title)}$")
 
     def test_modules_in_the_architecture_are_there(self):
         text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -322,10 +307,7 @@ class FormTest(unittest.TestCase):
     def test_every_defect_has_its_program_and_its_row(self):
         table = (ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
         programs = {program.stem: program.read_text(encoding="utf-8") for program in DEFECTS.glob("*.py")}
-        rows = re.findall(
-            r"(?m)^\| (.*) \| .* \| \[(\w+)\]\(\.\./tools/ort_defects/\2\.py\) \| \w+ \|$",
-            table,
-        )
+        rows = re.findall(r"(?m)^\| (.*) \| .* \| \[(\w+)\]\(\.\./tools/ort_defects/\2\.py\) \| \w+ \|$", table)
         self.assertEqual(sorted(name for _, name in rows), sorted(programs))
         for title, name in rows:
             compile(programs[name], name, "exec")
@@ -337,32 +319,15 @@ class TranslationTest(unittest.TestCase):
 
     def test_both_columns_run(self):
         text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-        rows = re.findall(
-            r"(?m)^\| `(.*)` \| `(.*)` \|$",
-            text.partition("\n## From `InferenceSession`\n")[2],
-        )
+        rows = re.findall(r"(?m)^\| `(.*)` \| `(.*)` \|$", text.partition("\n## From `InferenceSession`\n")[2])
         self.assertGreater(len(rows), 10)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            concurrent.futures.ThreadPoolExecutor() as pool,
-        ):
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor() as pool:
             model = str(Path(folder, "model.onnx"))
             Path(model).write_bytes(two_nodes((2, 3)).SerializeToString())
-            names = {
-                "ort": onnxruntime,
-                "backend": onnxruntime.backend,
-                "pool": pool,
-                "print": lambda future: None,
-            }
+            names = {"ort": onnxruntime, "backend": onnxruntime.backend, "pool": pool, "print": lambda future: None}
             called = threading.Event()
-            names |= {
-                "feeds": {"X": np.ones((2, 3), np.float32)},
-                "callback": lambda *_: called.set(),
-            }
-            names |= {
-                "options": onnxruntime.SessionOptions(),
-                "run_options": onnxruntime.RunOptions(),
-            }
+            names |= {"feeds": {"X": np.ones((2, 3), np.float32)}, "callback": lambda *_: called.set()}
+            names |= {"options": onnxruntime.SessionOptions(), "run_options": onnxruntime.RunOptions()}
             for left, right in rows[1:]:  # the first is the head
                 with self.subTest(right):
                     values = [self.value(code.replace("model.onnx", model), names) for code in (left, right)]
@@ -393,8 +358,7 @@ class ExampleTest(unittest.TestCase):
         ran = start([sys.executable, str(ROOT / "examples" / "silero_vad.py"), str(model)], ROOT)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertRegex(
-            ran.stdout,
-            r"\Asilence +no speech .*\nnoise +no speech .*\nbabble +speech +at most 0\.[5-9]\d\n",
+            ran.stdout, r"\Asilence +no speech .*\nnoise +no speech .*\nbabble +speech +at most 0\.[5-9]\d\n"
         )
         self.assertIn("{'session.intra_op.allow_spinning': '0'}", ran.stdout)
 

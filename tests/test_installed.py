@@ -58,10 +58,7 @@ class TestInstalled(unittest.TestCase):
     def test_repository_root_does_not_shadow_the_package(self):
         code = "import onnxruntime.backend; print(onnxruntime.backend.__file__)"
         imported = python("-c", code, cwd=ROOT).splitlines()[-1]
-        self.assertEqual(
-            Path(imported),
-            Path(self.installed.locate_file(setup.BACKEND_IN_WHEEL), "__init__.py"),
-        )
+        self.assertEqual(Path(imported), Path(self.installed.locate_file(setup.BACKEND_IN_WHEEL), "__init__.py"))
 
 
 class TestRequestedBase(unittest.TestCase):
@@ -72,10 +69,7 @@ class TestRequestedBase(unittest.TestCase):
             ("onnxruntime-gpu==1.24.0", ("onnxruntime-gpu", "1.24.0")),
             ("onnxruntime==1.31.2", ("onnxruntime", "1.31.2")),
         ):
-            with (
-                self.subTest(setting),
-                mock.patch.dict(os.environ, {setup.SETTING: setting}),
-            ):
+            with self.subTest(setting), mock.patch.dict(os.environ, {setup.SETTING: setting}):
                 self.assertEqual(setup.requested_base(setting), expected)
                 self.assertEqual(setup.get_requires_for_build_wheel(), ["===".join(expected)])
 
@@ -96,17 +90,8 @@ class TestRequestedBase(unittest.TestCase):
     def test_refused(self):
         for setting in (
             *("onnxruntime-qnn", "Onnxruntime", " onnxruntime", "numpy==1.26.0"),
-            *(
-                "onnxruntime==",
-                "onnxruntime==1.32",
-                "onnxruntime==1.23.2",
-                "onnxruntime==1.33.0",
-            ),
-            *(
-                "onnxruntime>=1.32.0",
-                "onnxruntime==1.32.0\n",
-                "onnxruntime==1.32.0 --index-url=x",
-            ),
+            *("onnxruntime==", "onnxruntime==1.32", "onnxruntime==1.23.2", "onnxruntime==1.33.0"),
+            *("onnxruntime>=1.32.0", "onnxruntime==1.32.0\n", "onnxruntime==1.32.0 --index-url=x"),
         ):
             with self.subTest(setting), self.assertRaises(SystemExit) as refused:
                 setup.requested_base(setting)
@@ -117,10 +102,7 @@ class TestRequestedBase(unittest.TestCase):
         absent = next(iter(setup.BASES.keys() - importlib.metadata.packages_distributions()["onnxruntime"]))
         setting = mock.patch.dict(os.environ, {setup.SETTING: absent})
         stock = "{}==={}".format(*setup.requested_base(absent))
-        with (
-            setting,
-            self.assertRaisesRegex(SystemExit, f"is not installed.*: pip install --no-deps {stock}$"),
-        ):
+        with setting, self.assertRaisesRegex(SystemExit, f"is not installed.*: pip install --no-deps {stock}$"):
             setup.build_wheel("nowhere")
 
 
@@ -134,11 +116,7 @@ class TestDocuments(unittest.TestCase):
         base, version = next(iter(setup.BASES.items()))
         releases = f"1.{setup.SUPPORTED_MINORS[0]} to 1.{setup.SUPPORTED_MINORS[-1]}"
         for document, parts in {
-            "README.md": (
-                f"stock `{base}` {version} wheel",
-                f"{releases} is supported",
-                f"`{base}` {version} |",
-            ),
+            "README.md": (f"stock `{base}` {version} wheel", f"{releases} is supported", f"`{base}` {version} |"),
             "docs/installation.md": (
                 *(f"| `{name}`{' (default)' * (name == base)} | {default} |" for name, default in setup.BASES.items()),
                 f"| ONNX Runtime | {releases} |",

@@ -51,12 +51,7 @@ class InterruptibleRunTest(unittest.TestCase):
             interruptible_run.run(rep, [value[:1]])
         endless = onnxruntime.backend.prepare(parser.parse_model(interruptible_run.ENDLESS), provider_options={})
         with self.assertRaises(TimeoutError):
-            interruptible_run.run(
-                endless,
-                [np.ones((200, 200), np.float32)],
-                timeout=0.5,
-                log_severity_level=4,
-            )
+            interruptible_run.run(endless, [np.ones((200, 200), np.float32)], timeout=0.5, log_severity_level=4)
 
 
 if __name__ == "__main__":

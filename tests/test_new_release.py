@@ -65,30 +65,15 @@ class ToolTest(unittest.TestCase):
     def test_a_difference_names_both_releases(self):
         files = {"a.py": "one\n"}, {"a.py": "two\n", "b.py": "new\n"}
         lines = tool.difference(*files, ("x==1.31.1", "x==1.32.0"))
-        for line in (
-            "--- a.py of x==1.31.1",
-            "+++ a.py of x==1.32.0",
-            "-one",
-            "+two",
-            "+new",
-        ):
+        for line in ("--- a.py of x==1.31.1", "+++ a.py of x==1.32.0", "-one", "+two", "+new"):
             self.assertIn(line, lines)
         self.assertEqual(tool.difference(files[0], files[0], ("x", "y")), [])
 
     def test_texts_about_releases(self):
-        texts = {
-            "up to 1.31": 1,
-            "after 1.31.": 1,
-            "Later releases": 1,
-            "run: onnxruntime 1.31.1": 0,
-            "to 1.310": 0,
-        }
+        texts = {"up to 1.31": 1, "after 1.31.": 1, "Later releases": 1, "run: onnxruntime 1.31.1": 0, "to 1.310": 0}
         self.write("refusals/cuda.py", "\n".join(texts))
         found = tool.texts_about_releases(self.folder, "1.31.1")
-        self.assertEqual(
-            found,
-            [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]],
-        )
+        self.assertEqual(found, [f"refusals/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]])
 
     def test_failed_tests_by_cause(self):
         found = tool.by_cause(tool.failed_tests(self.write("tests.xml", REPORT)))

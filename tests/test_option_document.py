@@ -11,14 +11,7 @@ import unittest
 
 import _paths  # noqa: F401
 import backend_option_document as document
-from backend_option_evidence import (
-    OF_CLASS,
-    OF_PERMITTED,
-    OF_REFUSED,
-    OPTIONS,
-    REFUSED_KEYS,
-    REFUSED_OPTIONS,
-)
+from backend_option_evidence import OF_CLASS, OF_PERMITTED, OF_REFUSED, OPTIONS, REFUSED_KEYS, REFUSED_OPTIONS
 
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.refusals import Refused

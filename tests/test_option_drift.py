@@ -64,10 +64,7 @@ class TestInstalledOrt(unittest.TestCase):
         planted = {"session.planted_in_rodata", *map(_planted, drift.SESSION_CONFIG)}
         for name, found in self.unjudged.items():
             with self.subTest(name):
-                self.assertEqual(
-                    [text for text in found if text not in planted and "plantedxr" not in text],
-                    [],
-                )
+                self.assertEqual([text for text in found if text not in planted and "plantedxr" not in text], [])
 
     def test_the_expected_names_are_found(self):
         for distribution in self.installed:
@@ -94,41 +91,16 @@ class TestAmongKnownNames(unittest.TestCase):
     def test_places(self):
         arena = ("arena.max_mem", "arena.max_dead_bytes_per_chunk", "arena.extend_strategy")
         for what, texts, new in (
-            (
-                "options of a plugin EP, which ORT's library passes on",
-                (*arena, "planted_limit"),
-                "planted_limit",
-            ),
-            (
-                "the EP and one option",
-                ("CUDAExecutionProvider", "use_tf32", "planted_limit"),
-                "planted_limit",
-            ),
+            ("options of a plugin EP, which ORT's library passes on", (*arena, "planted_limit"), "planted_limit"),
+            ("the EP and one option", ("CUDAExecutionProvider", "use_tf32", "planted_limit"), "planted_limit"),
             ("one option", ("use_tf32", "planted_limit"), None),
-            (
-                "optimizers",
-                ("GeluFusionL1", "QuickGeluFusion", "ReshapeFusion", "PlantedFusion"),
-                "PlantedFusion",
-            ),
+            ("optimizers", ("GeluFusionL1", "QuickGeluFusion", "ReshapeFusion", "PlantedFusion"), "PlantedFusion"),
             ("two optimizers", ("GeluFusionL1", "ReshapeFusion", "PlantedFusion"), None),
-            (
-                "keys",
-                ("session.log_id", "ep.context_enable", "use_tf32", "planted.offload."),
-                "planted.offload.",
-            ),
-            (
-                "a prefix of keys",
-                ("session.log_id", "ep.context_enable", "use_tf32", "session."),
-                None,
-            ),
+            ("keys", ("session.log_id", "ep.context_enable", "use_tf32", "planted.offload."), "planted.offload."),
+            ("a prefix of keys", ("session.log_id", "ep.context_enable", "use_tf32", "session."), None),
         ):
             with self.subTest(what):
-                library = drift.Library(
-                    "x.so",
-                    "built-in",
-                    dict.fromkeys(texts, True),
-                    [[Use(t, True) for t in texts]],
-                )
+                library = drift.Library("x.so", "built-in", dict.fromkeys(texts, True), [[Use(t, True) for t in texts]])
                 found = drift.unjudged(drift.Distribution("planted", "0.0", [library]))
                 self.assertEqual([*found], [new] if new else [])
 
@@ -136,11 +108,7 @@ class TestAmongKnownNames(unittest.TestCase):
 class TestExpectedNames(unittest.TestCase):
     def test_releases_of_options_and_keys(self):
         kind = Rule(kind=None, default="", effect="")
-        rules = {
-            "always": kind,
-            "from_1_30": kind._replace(since=(1, 30)),
-            "before_1_30": kind._replace(until=(1, 30)),
-        }
+        rules = {"always": kind, "from_1_30": kind._replace(since=(1, 30)), "before_1_30": kind._replace(until=(1, 30))}
         evidence = mock.Mock(return_value="run: onnxruntime 1.31.1; run: onnxruntime-ep-x 0.4.0")
         keys = {f"session.{name}": rule for name, rule in rules.items()}
         ort = drift.Library("onnxruntime_pybind11_state.so", "built-in", {}, [])
@@ -152,12 +120,7 @@ class TestExpectedNames(unittest.TestCase):
             for name, version, library, names in (
                 ("onnxruntime", "1.29.0", ort, {"always", "before_1_30"}),
                 ("onnxruntime", "1.30.0", ort, {"always", "from_1_30"}),
-                (
-                    "onnxruntime-ep-x",
-                    "0.4.0",
-                    plugin,
-                    {"always", "from_1_30", "before_1_30"},
-                ),
+                ("onnxruntime-ep-x", "0.4.0", plugin, {"always", "from_1_30", "before_1_30"}),
                 ("onnxruntime-ep-y", "0.4.0", plugin, set()),
             ):
                 with self.subTest(name=name, version=version):
@@ -170,14 +133,8 @@ class TestGluedTexts(unittest.TestCase):
     def test_texts(self):
         keys = ("session.use_ort_model_bytes_directly", "session.load_model_format")
         for text, glued in (
-            (
-                "session.use_ort_model_bytes_diresession.load_mod",
-                True,
-            ),  # constants of 16 bytes, side by side
-            (
-                "session.load_modoad_model_format",
-                True,
-            ),  # the last constant overlaps the one before
+            ("session.use_ort_model_bytes_diresession.load_mod", True),  # constants of 16 bytes, side by side
+            ("session.load_modoad_model_format", True),  # the last constant overlaps the one before
             ("load_conams", True),  # from the code: load_con and the end of num_streams
             ("session.load_model_format", False),
             ("session.use_ort_model_bytes_planted", False),
@@ -191,31 +148,14 @@ class TestGluedTexts(unittest.TestCase):
 
 class TestMachO(unittest.TestCase):
     def test_names_in_the_data(self):
-        data, code = (
-            b"\0session.planted_in_macos\0session.disable_quant_qdq\0",
-            b"\0session.not_in_data\0",
-        )
+        data, code = (b"\0session.planted_in_macos\0session.disable_quant_qdq\0", b"\0session.not_in_data\0")
         commands = 32 + 72 + 2 * 80
         segment = struct.pack("<II16sQQQQiiII", 0x19, 72 + 2 * 80, b"__TEXT", 0, 4096, 0, 4096, 5, 5, 2, 0)
         for name, content, at, flags in (
             (b"__cstring", data, commands, 2),
             (b"__text", code, commands + len(data), 0x80000400),
         ):
-            segment += struct.pack(
-                "<16s16sQQ8I",
-                name,
-                b"__TEXT",
-                at,
-                len(content),
-                at,
-                0,
-                0,
-                0,
-                flags,
-                0,
-                0,
-                0,
-            )
+            segment += struct.pack("<16s16sQQ8I", name, b"__TEXT", at, len(content), at, 0, 0, 0, flags, 0, 0, 0)
         header = struct.pack("<8I", 0xFEEDFACF, 0x100000C, 0, 6, 1, len(segment), 0, 0)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "capi", "libonnxruntime.1.31.1.dylib")
@@ -245,11 +185,7 @@ def _short_string(text: str, slot: int) -> bytes:
     if len(characters) >= 8:  # movabs rax, characters; mov [rbp + slot], rax
         code += b"\x48\xb8" + characters[:8] + b"\x48\x89\x45" + bytes([slot])
         at = 8
-    for size, move in (
-        (4, b"\xc7\x45"),
-        (2, b"\x66\xc7\x45"),
-        (1, b"\xc6\x45"),
-    ):  # mov [rbp + slot], characters
+    for size, move in ((4, b"\xc7\x45"), (2, b"\x66\xc7\x45"), (1, b"\xc6\x45")):  # mov [rbp + slot], characters
         if len(characters) - at >= size:
             code += move + bytes([slot + at]) + characters[at : at + size]
             at += size

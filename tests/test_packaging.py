@@ -60,15 +60,8 @@ REJECTED_PATHS = {
         "other.DIST-INFO/RECORD",
     ),
     # The files of a wheel's .data folder would have to go back into such a folder.
-    "installed outside site-packages": (
-        "../../../share/model.onnx",
-        "onnxruntime_gpu-1.31.1.data/scripts/tool",
-    ),
-    "recorded twice": (
-        "onnxruntime/__init__.py",
-        "onnxruntime/__INIT__.py",
-        "other-1.0.dist-info/METADATA",
-    ),
+    "installed outside site-packages": ("../../../share/model.onnx", "onnxruntime_gpu-1.31.1.data/scripts/tool"),
+    "recorded twice": ("onnxruntime/__init__.py", "onnxruntime/__INIT__.py", "other-1.0.dist-info/METADATA"),
 }
 
 
@@ -76,8 +69,7 @@ class TestBuild(SmallBase):
     def test_wheel(self):
         built = self.build()
         self.assertEqual(
-            built.name,
-            f"onnxruntime_gpu-{self.version}-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+            built.name, f"onnxruntime_gpu-{self.version}-cp311-cp311-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl"
         )
         info = f"onnxruntime_gpu-{self.version}.dist-info"
         with zipfile.ZipFile(built) as wheel:
@@ -158,17 +150,7 @@ class TestBuild(SmallBase):
             self.record.pop()
 
     def test_names_that_only_resemble_devices_are_packed(self):
-        names = (
-            "console.py",
-            "com.py",
-            "com10.py",
-            "lpt.py",
-            "nullable/x.py",
-            "_con",
-            "a.con",
-            ".nul",
-            "backends.py",
-        )
+        names = ("console.py", "com.py", "com10.py", "lpt.py", "nullable/x.py", "_con", "a.con", ".nul", "backends.py")
         for name in names:
             self.put(f"onnxruntime/{name}", b"")
         with zipfile.ZipFile(self.build()) as wheel:
@@ -192,18 +174,8 @@ class TestBuild(SmallBase):
 
     def test_odd_metadata_fails_the_build(self):
         for file, old, new, message in (
-            (
-                "METADATA",
-                "onnxruntime-gpu",
-                "onnxruntime",
-                "but onnxruntime==1.31.1 is installed",
-            ),
-            (
-                "METADATA",
-                "onnxruntime-gpu",
-                "../../evil",
-                "but ../../evil==1.31.1 is installed",
-            ),
+            ("METADATA", "onnxruntime-gpu", "onnxruntime", "but onnxruntime==1.31.1 is installed"),
+            ("METADATA", "onnxruntime-gpu", "../../evil", "but ../../evil==1.31.1 is installed"),
             ("METADATA", "onnxruntime-gpu", "evil\n x", r"evil\nx==1.31.1 is installed"),
             (
                 "METADATA",
@@ -211,18 +183,8 @@ class TestBuild(SmallBase):
                 "1.31.0",
                 "installed. To build on it, set ORT_BACKEND_BASE=onnxruntime-gpu==1.31.0.",
             ),
-            (
-                "METADATA",
-                "1.31.1",
-                "1.31.1+backend.1",
-                "1.31.1+backend.1 is installed. To build on onnxruntime-gpu==",
-            ),
-            (
-                "METADATA",
-                "1.31.1",
-                "1.23.0",
-                "but onnxruntime-gpu==1.23.0 is installed. To build on onnxruntime-gpu==",
-            ),
+            ("METADATA", "1.31.1", "1.31.1+backend.1", "1.31.1+backend.1 is installed. To build on onnxruntime-gpu=="),
+            ("METADATA", "1.31.1", "1.23.0", "but onnxruntime-gpu==1.23.0 is installed. To build on onnxruntime-gpu=="),
             ("METADATA", "notes", "\udcff", "can't decode"),
             ("METADATA", METADATA, "", "is not valid"),
             ("WHEEL", "Generator", "Generated", "0 lines 'Generator'"),
@@ -233,18 +195,12 @@ class TestBuild(SmallBase):
         ):
             with self.subTest(message, new=new):
                 path = f"{INFO}/{file}"
-                self.put(
-                    path,
-                    STOCK[path].decode().replace(old, new).encode(errors="surrogateescape"),
-                )
+                self.put(path, STOCK[path].decode().replace(old, new).encode(errors="surrogateescape"))
                 self.assert_not_built(message)
                 self.put(path, STOCK[path])
 
     def test_spelling_of_the_name_does_not_matter(self):
-        self.put(
-            f"{INFO}/METADATA",
-            METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode(),
-        )
+        self.put(f"{INFO}/METADATA", METADATA.replace("onnxruntime-gpu", "OnnxRuntime_GPU").encode())
         self.assertTrue(self.build().name.startswith(f"onnxruntime_gpu-{self.version}-"))
 
 

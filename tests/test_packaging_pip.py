@@ -37,8 +37,7 @@ class TestPip(SmallBase):
             build("--no-build-isolation")
         advice = "pip install --no-deps onnxruntime-gpu===1.31.1"
         self.assertIn(
-            f"is not installed. To build without build isolation, first run: {advice}\n",
-            failed.exception.output,
+            f"is not installed. To build without build isolation, first run: {advice}\n", failed.exception.output
         )
         isolated = self.folder / "isolated"
         build(f"--find-links={wheels}", f"--wheel-dir={isolated}")
@@ -62,19 +61,8 @@ class TestPip(SmallBase):
 
     def test_an_editable_installation_is_refused_with_the_next_step(self):
         with self.assertRaises(subprocess.CalledProcessError) as failed:
-            python(
-                "-m",
-                "pip",
-                "install",
-                "--no-index",
-                "--no-deps",
-                "--editable",
-                str(self.project()),
-            )
-        self.assertRegex(
-            failed.exception.output,
-            "editable installation is not available, .* Run pip install .",
-        )
+            python("-m", "pip", "install", "--no-index", "--no-deps", "--editable", str(self.project()))
+        self.assertRegex(failed.exception.output, "editable installation is not available, .* Run pip install .")
 
     def test_source_distribution_builds_the_same_wheel(self):
         wheels, project = self.use_base_for_any_machine(), self.project()
@@ -89,8 +77,7 @@ class TestPip(SmallBase):
             found = {name.partition("/")[2] for name in archive.getnames()}
         sources = {f"onnxruntime/python/backend/{path}" for path, _ in setup.backend_files()}
         self.assertEqual(
-            found - sources,
-            {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"},
+            found - sources, {"setup.py", "pyproject.toml", "PKG-INFO", "LICENSE", "README.md", "notes.md"}
         )
         self.assertLess(sources, found)
         # It records the base: the environment does not have to select the base again.
@@ -110,11 +97,7 @@ class TestPip(SmallBase):
         self.assertEqual(os.listdir(built), [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"])
 
     def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
-        for installed, is_satisfied in (
-            (self.version, True),
-            ("1.31.1", False),
-            ("1.31.2", False),
-        ):
+        for installed, is_satisfied in ((self.version, True), ("1.31.1", False), ("1.31.2", False)):
             site = self.folder / f"site-{installed}"
             for name, version, more in (
                 ("onnxruntime_gpu", installed, ""),
@@ -127,11 +110,7 @@ class TestPip(SmallBase):
             command = [sys.executable, "-c", code, str(site), "check"]
             checked = subprocess.run(command, capture_output=True, text=True, check=False)
             complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
-            self.assertEqual(
-                complaint in checked.stdout,
-                not is_satisfied,
-                checked.stdout + checked.stderr,
-            )
+            self.assertEqual(complaint in checked.stdout, not is_satisfied, checked.stdout + checked.stderr)
 
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         self.use_base_for_any_machine()

@@ -52,16 +52,8 @@ def test_both_cuda():
 class ScoreboardTest(unittest.TestCase):
     def test_a_run_is_compared_with_the_stock_wheel_of_its_eps(self):
         for status, passed, line in (
-            (
-                0,
-                {"stock": "a b", "cpu": "a b", "stock-openvino": "a", "openvino": "a"},
-                r"cpu +2 +2 +0 +0",
-            ),
-            (
-                1,
-                {"stock": "a b d", "cpu": "a b c"},
-                "FAILED cpu: d passes with the stock wheel",
-            ),
+            (0, {"stock": "a b", "cpu": "a b", "stock-openvino": "a", "openvino": "a"}, r"cpu +2 +2 +0 +0"),
+            (1, {"stock": "a b d", "cpu": "a b c"}, "FAILED cpu: d passes with the stock wheel"),
             (
                 0,
                 {"stock": "a b", "cpu": "a b", "qnn-plugin": "a", "x": "a"},
@@ -70,10 +62,7 @@ class ScoreboardTest(unittest.TestCase):
         ):
             out = io.StringIO()
             with self.subTest(passed), contextlib.redirect_stdout(out):
-                self.assertEqual(
-                    scoreboard.compare({name: {*of.split()} for name, of in passed.items()}),
-                    status,
-                )
+                self.assertEqual(scoreboard.compare({name: {*of.split()} for name, of in passed.items()}), status)
             self.assertRegex(out.getvalue(), f"(?m)^{line}$")
             self.assertEqual("FAILED" in out.getvalue(), status == 1)
 
@@ -81,11 +70,7 @@ class ScoreboardTest(unittest.TestCase):
     def test_a_checkout(self):
         absent = scoreboard.Run("here", {"plugins": ["no_such_package"]})
         config = {"provider_options": {"CPUExecutionProvider": {}}}
-        runs = {
-            "stock": scoreboard.Run("here"),
-            "cpu": scoreboard.Run("here", config, "stock"),
-            "absent": absent,
-        }
+        runs = {"stock": scoreboard.Run("here"), "cpu": scoreboard.Run("here", config, "stock"), "absent": absent}
         out = io.StringIO()
         with tempfile.TemporaryDirectory() as folder:
             for name, text in CHECKOUT.items():

@@ -37,11 +37,7 @@ GOOD = [[1, 2, 3], [4, 5, 6]]
 
 def array(values: object, **changed: object) -> dict:
     values = np.asarray(values, np.float32)
-    made = {
-        "dtype": "float32",
-        "shape": list(values.shape),
-        "base64": base64.b64encode(values.tobytes()).decode(),
-    }
+    made = {"dtype": "float32", "shape": list(values.shape), "base64": base64.b64encode(values.tobytes()).decode()}
     return made | changed
 
 
@@ -117,10 +113,7 @@ class TestService(unittest.TestCase):
         command = [stock or sys.executable, "-c", program]
         ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         self.assertEqual(ran.returncode, 1)
-        self.assertRegex(
-            ran.stderr,
-            r"\nImportError: .* contains the stock backend, .* Install the package again\n\Z",
-        )
+        self.assertRegex(ran.stderr, r"\nImportError: .* contains the stock backend, .* Install the package again\n\Z")
 
     def start(self, *arguments: object, **environment: str) -> str:
         """Return what the service prints before it ends."""
@@ -166,10 +159,7 @@ class TestService(unittest.TestCase):
                 self.assertEqual(status, expected, answer)
 
     def test_bad_requests(self):
-        self.assert_status(
-            400,
-            {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()} | BAD_BODIES,
-        )
+        self.assert_status(400, {name: request(settings=bad) for name, bad in BAD_SETTINGS.items()} | BAD_BODIES)
         self.assert_status(413, {"long": b" " * (service.LONGEST_BODY + 1)})
         self.assert_status(422, {name: request(bad) for name, bad in BAD_INPUTS.items()})
 
@@ -178,25 +168,10 @@ class TestService(unittest.TestCase):
         product = {"A": GOOD, "B": np.transpose(GOOD).tolist()}
         wrong = product | {"B": GOOD}
         for graph, rejected, status, accepted in (
-            (
-                "(float[a, b] A, float[c, d] B) => (float[a, d] Y) { Y = MatMul(A, B) }",
-                [wrong],
-                422,
-                product,
-            ),
+            ("(float[a, b] A, float[c, d] B) => (float[a, d] Y) { Y = MatMul(A, B) }", [wrong], 422, product),
             # ORT's RuntimeException
-            (
-                "(string[1] X) => (float[1] Y) { Y = Cast<to = 1>(X) }",
-                [{"X": ["abc"]}],
-                422,
-                {"X": ["1.5"]},
-            ),
-            (
-                "(float[N] X) => (float[M] Y) <float[3] C = {1, 1, 1}> { Y = Add(X, C) }",
-                [vector, resized],
-                400,
-                vector,
-            ),
+            ("(string[1] X) => (float[1] Y) { Y = Cast<to = 1>(X) }", [{"X": ["abc"]}], 422, {"X": ["1.5"]}),
+            ("(float[N] X) => (float[M] Y) <float[3] C = {1, 1, 1}> { Y = Add(X, C) }", [vector, resized], 400, vector),
         ):
             with self.subTest(graph), contextlib.redirect_stderr(io.StringIO()) as log:
                 made = self.service_of(graph)
@@ -225,18 +200,10 @@ class TestService(unittest.TestCase):
             self.assertEqual(made.answer(request({"S": [10**14]}, on_cpu))[0], 503)  # more than an address space
         self.assertIn("allocate", log.getvalue())
         self.assertEqual(made.answer(request({"S": [10]}, on_cpu))[0], 200)
-        for failing in (
-            MemoryError(),
-            Fail("CUDA failure 2: out of memory"),
-            RuntimeError("std::bad_alloc"),
-        ):
+        for failing in (MemoryError(), Fail("CUDA failure 2: out of memory"), RuntimeError("std::bad_alloc")):
             made._prepared.clear()
             prepare = mock.patch.object(service.onnxruntime.backend, "prepare", side_effect=failing)
-            with (
-                self.subTest(repr(failing)),
-                prepare,
-                contextlib.redirect_stderr(io.StringIO()),
-            ):
+            with self.subTest(repr(failing)), prepare, contextlib.redirect_stderr(io.StringIO()):
                 sizes = {"free_dimension_overrides": {"N": 2**30}}
                 self.assertEqual(made.answer(request({"S": [10]}, sizes))[0], 503)
 
@@ -273,22 +240,14 @@ class TestService(unittest.TestCase):
             self.assertEqual((status, answer), (200, {"outputs": {"Y": expected}}))
 
     def test_the_message_about_base64(self):
-        wrongs = {
-            "not base64": "base64: expected",
-            "too short": "24 bytes",
-            "other shape": "100 bytes",
-        }
+        wrongs = {"not base64": "base64: expected", "too short": "24 bytes", "other shape": "100 bytes"}
         for name, wrong in wrongs.items():
             with self.subTest(name):
                 self.assertIn(wrong, self.service.answer(request(BAD_INPUTS[name]))[1]["error"])
 
     def test_a_slow_model_delays_only_requests_with_its_settings(self):
         slow = {"session_options": {"intra_op_num_threads": 1}}
-        made, started, go_on = (
-            service.Service(self.service._model),
-            threading.Event(),
-            threading.Event(),
-        )
+        made, started, go_on = (service.Service(self.service._model), threading.Event(), threading.Event())
         self.addCleanup(go_on.set)
         prepare, prepared = service.onnxruntime.backend.prepare, []
 
@@ -299,10 +258,7 @@ class TestService(unittest.TestCase):
                 go_on.wait(60)
             return prepare(model, **settings)
 
-        with (
-            mock.patch.object(service.onnxruntime.backend, "prepare", waiting),
-            ThreadPoolExecutor(2) as pool,
-        ):
+        with mock.patch.object(service.onnxruntime.backend, "prepare", waiting), ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(made.answer, request(settings=slow)) for _ in range(2)]
             self.assertTrue(started.wait(60))
             self.assertEqual(made.answer(request())[0], 200)
@@ -324,18 +280,12 @@ class TestService(unittest.TestCase):
             return prepare(model, **settings)
 
         bodies = [request(settings={"session_options": {"logid": f"client{number}"}}) for number in range(8)]
-        with (
-            mock.patch.object(service.onnxruntime.backend, "prepare", slow),
-            ThreadPoolExecutor(8) as pool,
-        ):
+        with mock.patch.object(service.onnxruntime.backend, "prepare", slow), ThreadPoolExecutor(8) as pool:
             self.assertEqual({status for status, _ in pool.map(made.answer, bodies)}, {200})
         self.assertEqual(max(most), service.MOST_PREPARES)
 
     def test_the_order_of_eps_is_a_part_of_the_settings(self):
-        one, two = (
-            {"provider_options": {"A": {}, "B": {}}},
-            {"provider_options": {"B": {}, "A": {}}},
-        )
+        one, two = ({"provider_options": {"A": {}, "B": {}}}, {"provider_options": {"B": {}, "A": {}}})
         self.assertNotEqual(service.key(one), service.key(two))
         self.assertEqual(service.key(session(a=1, b=2)), service.key(session(b=2, a=1)))
 
@@ -350,11 +300,7 @@ class TestService(unittest.TestCase):
         self.assertLessEqual(len(self.service._prepared), service.MOST_MODELS)
 
     def test_over_http(self):
-        handler = type(
-            "Handler",
-            (service.Handler,),
-            {"service": self.service, "log_message": lambda *_: None},
-        )
+        handler = type("Handler", (service.Handler,), {"service": self.service, "log_message": lambda *_: None})
         with service.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             self.addCleanup(server.shutdown)
@@ -371,19 +317,12 @@ class TestService(unittest.TestCase):
                 self.assertEqual(caught.exception.code, expected)
             self.addCleanup(setattr, service, "SECONDS", service.SECONDS)
             service.SECONDS = 0.2
-            for unfinished in (
-                b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{",
-                b"POST / HTTP/1.1\r\nContent-",
-            ):
-                with (
-                    self.subTest(unfinished),
-                    socket.create_connection(server.server_address, timeout=60) as client,
-                ):
+            for unfinished in (b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{", b"POST / HTTP/1.1\r\nContent-"):
+                with self.subTest(unfinished), socket.create_connection(server.server_address, timeout=60) as client:
                     client.sendall(unfinished)
                     with client.makefile("rb") as answer:
                         self.assertEqual(
-                            answer.read().partition(b"\r\n")[0].split()[1:2],
-                            [b"408"] if b"{" in unfinished else [],
+                            answer.read().partition(b"\r\n")[0].split()[1:2], [b"408"] if b"{" in unfinished else []
                         )
             server.shutdown()
 

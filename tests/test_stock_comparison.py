@@ -61,11 +61,7 @@ DIFFERENCES = {
     **{
         f"{call}: {attribute}": "**Attributes"
         for call in ("prepare", "rep.run", "run")
-        for attribute in (
-            "log_severity_level='x'",
-            "log_severity_level=1",
-            "log_verbosity_level=1",
-        )
+        for attribute in ("log_severity_level='x'", "log_severity_level=1", "log_verbosity_level=1")
     },
     "rep.run: training_mode=True": "**Some attributes",
     "run: training_mode=True": "**Some attributes",
@@ -150,11 +146,7 @@ class ComparisonTest(unittest.TestCase):
                 self.assertIn(name, DIFFERENCES, text)
         # Stock backends before 1.32 reject scalars of numpy.
         absent = {name for name in DIFFERENCES if "np.void" in name} if RELEASE < (1, 32) else set()
-        self.assertEqual(
-            DIFFERENCES.keys() - found.keys() - absent,
-            set(),
-            "listed, and no difference any more",
-        )
+        self.assertEqual(DIFFERENCES.keys() - found.keys() - absent, set(), "listed, and no difference any more")
         for name in stock.keys() - DIFFERENCES.keys():
             with self.subTest(name):
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
@@ -175,19 +167,11 @@ class ComparisonTest(unittest.TestCase):
         self.assertIn(f"\n{line}\n", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"))
         for executable, expected in ((STOCK, "ImportError"), (sys.executable, "")):
             done = start(executable, "-c", line)
-            self.assertEqual(
-                (done.returncode != 0, expected in done.stderr),
-                (bool(expected), True),
-                done.stderr,
-            )
+            self.assertEqual((done.returncode != 0, expected in done.stderr), (bool(expected), True), done.stderr)
 
     def test_each_difference_is_in_the_document(self):
         differences = listed()
-        for beginning in {
-            *DIFFERENCES.values(),
-            *NEW_WARNINGS.values(),
-            *IN_SEQUENCES.values(),
-        }:
+        for beginning in {*DIFFERENCES.values(), *NEW_WARNINGS.values(), *IN_SEQUENCES.values()}:
             self.assertEqual(sum(text.startswith(beginning) for text in differences), 1, beginning)
 
 

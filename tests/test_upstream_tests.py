@@ -30,10 +30,7 @@ class Tests(unittest.TestCase):
 """
 
 
-@unittest.skipUnless(
-    STOCK,
-    "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel",
-)
+@unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON does not specify the Python of an environment with the stock wheel")
 class UpstreamTestsTest(unittest.TestCase):
     def run_on(self, *bodies: str, end: str = "") -> tuple[int, str]:
         """Compare a file with a test for each body, and return the exit status and the output."""
@@ -45,10 +42,7 @@ class UpstreamTestsTest(unittest.TestCase):
             (checkout / "another_test.py").write_text("raise RuntimeError('does not use the backend')\n")
             (checkout / "backend_test.py").write_text(f"{_FILE}{''.join(tests)}{end}\nunittest.main(buffer=True)\n")
             out = io.StringIO()
-            with (
-                mock.patch.object(sys, "argv", ["", folder, STOCK]),
-                contextlib.redirect_stdout(out),
-            ):
+            with mock.patch.object(sys, "argv", ["", folder, STOCK]), contextlib.redirect_stdout(out):
                 return upstream_tests.main(), out.getvalue()
 
     def test_tests_with_the_same_or_a_better_result(self):
@@ -67,11 +61,7 @@ class UpstreamTestsTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "ran no test of backend_test.py"):
             self.run_on(end="raise RuntimeError")
         no_tests = self.assertRaisesRegex(SystemExit, "has no tests of onnxruntime.backend")
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            mock.patch.object(sys, "argv", ["", folder, STOCK]),
-            no_tests,
-        ):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "argv", ["", folder, STOCK]), no_tests:
             upstream_tests.main()
 
 

@@ -62,11 +62,7 @@ class ZooTest(unittest.TestCase):
 
     def test_what_fails(self):
         self.put("model.onnx")
-        right, wrong, refused = (
-            {"distance": 1e-6},
-            {"distance": 0.5},
-            {"error": "RuntimeError: refused"},
-        )
+        right, wrong, refused = ({"distance": 1e-6}, {"distance": 0.5}, {"error": "RuntimeError: refused"})
         for bare, ours, failures, text in (
             (right, right, 0, "1 right"),
             (right, refused, 1, "model: refused: RuntimeError"),

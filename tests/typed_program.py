@@ -10,14 +10,7 @@ from typing import assert_type
 
 import numpy as np
 
-from onnxruntime.backend import (
-    Cancellation,
-    InputError,
-    NotPermittedError,
-    is_compatible,
-    prepare,
-    run,
-)
+from onnxruntime.backend import Cancellation, InputError, NotPermittedError, is_compatible, prepare, run
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 

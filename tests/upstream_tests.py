@@ -94,10 +94,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of ONNX Runtime, with its test data")
     parser.add_argument("stock", help="the Python of an environment with the stock wheel")
-    parser.add_argument(
-        "--path",
-        help="a folder in which this Python finds the backend under test, for PYTHONPATH",
-    )
+    parser.add_argument("--path", help="a folder in which this Python finds the backend under test, for PYTHONPATH")
     chosen = parser.parse_args()
     found = files(chosen.checkout)
     if not found:

@@ -154,15 +154,7 @@ def _run_of(path: str, ep: str, bare: bool) -> Run:
 
 def in_child(path: Path, ep: str, bare: bool) -> dict:
     """Return the result of :func:`measure` in another process, which the EP may terminate."""
-    command = [
-        sys.executable,
-        __file__,
-        "--ep",
-        ep,
-        "--model",
-        str(path),
-        *["--bare"] * bare,
-    ]
+    command = [sys.executable, __file__, "--ep", ep, "--model", str(path), *["--bare"] * bare]
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -182,10 +174,7 @@ def judge(bare: dict, ours: dict, tolerance: float) -> tuple[str, str]:
     if "error" in ours:
         return "refused", ours["error"]
     if ours["distance"] > 2 * tolerance:  # the runs of some EPs differ
-        return (
-            "wrong",
-            f"distance {ours['distance']:.2g}, of a bare session {bare['distance']:.2g}",
-        )
+        return ("wrong", f"distance {ours['distance']:.2g}, of a bare session {bare['distance']:.2g}")
     return "right", f"distance {ours['distance']:.2g}"
 
 
@@ -205,10 +194,7 @@ def run_all(folder: Path, ep: str) -> int:
                 print(f"{path.stem}: {result}: {details}", flush=True)
     failures = results["wrong"] + results["refused"]
     summary = ", ".join(f"{count} {result}" for result, count in results.most_common())
-    print(
-        f"{results.total()} models on {ep}, onnxruntime {onnxruntime.__version__}: {summary or 'no model'}",
-        end="",
-    )
+    print(f"{results.total()} models on {ep}, onnxruntime {onnxruntime.__version__}: {summary or 'no model'}", end="")
     print(f", {failures} failures, in {time.monotonic() - started:.0f} s")
     return failures or not results
 

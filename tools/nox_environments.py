@@ -147,27 +147,14 @@ def constraints_for(packages: list[str]) -> str:
 class Environment:
     """A virtual environment with the wheel of this tree, or with the stock wheel."""
 
-    def __init__(
-        self,
-        name: str,
-        base: str,
-        packages: list[str],
-        is_stock: bool,
-    ) -> None:
+    def __init__(self, name: str, base: str, packages: list[str], is_stock: bool) -> None:
         self.base = base
         self.folder = folder(name)
         self.distribution, self.version = setup.requested_base(base)
         self.is_stock = is_stock
         self.packages = GROUPS["test"] + packages
         self.constraints = constraints_for(self.packages)
-        self.contents = "\n".join(
-            [
-                self.distribution,
-                self.version,
-                *self.packages,
-                self.constraints,
-            ]
-        )
+        self.contents = "\n".join([self.distribution, self.version, *self.packages, self.constraints])
         installed = self.version
         if not is_stock:
             installed = setup.labeled(self.version)
@@ -201,28 +188,12 @@ class Environment:
         wheel = "."
         if self.is_stock:
             wheel = f"{self.distribution}=={self.version}"
-        session.install(
-            *options,
-            wheel,
-            *self.packages,
-            env={"ORT_BACKEND_BASE": self.base},
-        )
+        session.install(*options, wheel, *self.packages, env={"ORT_BACKEND_BASE": self.base})
         models = str(self.folder / "models")
-        session.install(
-            *options,
-            "--no-deps",
-            "--target",
-            models,
-            *GROUPS["models"],
-        )
+        session.install(*options, "--no-deps", "--target", models, *GROUPS["models"])
 
 
-def add_environment(
-    name: str,
-    base: str,
-    packages: list[str],
-    is_stock: bool = False,
-) -> None:
+def add_environment(name: str, base: str, packages: list[str], is_stock: bool = False) -> None:
     """Add the session that creates an environment."""
     environment = Environment(name, base, packages, is_stock)
 
@@ -232,11 +203,7 @@ def add_environment(
     what = "the stock" if is_stock else "this backend on"
     create.__doc__ = f"create .nox/{environment.folder.name}: {what} {environment.distribution}"
     nox.session(
-        create,
-        name=name,
-        python=variable("PYTHON"),
-        reuse_venv=environment.keeps_packages(),
-        allow_parallel=True,
+        create, name=name, python=variable("PYTHON"), reuse_venv=environment.keeps_packages(), allow_parallel=True
     )
 
 
@@ -285,13 +252,7 @@ def run(session: nox.Session, command: str) -> None:
     if script and sys.platform == "linux":
         program = ["sh", f"{TESTS}/{script}", *program]
     session.log(command[:160])  # nox would show each test file
-    session.run(
-        *program,
-        *arguments,
-        env=settings,
-        external=True,
-        log=False,
-    )
+    session.run(*program, *arguments, env=settings, external=True, log=False)
 
 
 def overlay(name: str, folder: str) -> str:
@@ -308,19 +269,11 @@ def overlay(name: str, folder: str) -> str:
     return shlex.quote(str(made))
 
 
-def task(
-    *environments: str,
-    name: str = "",
-) -> Callable[[Callable], Callable]:
+def task(*environments: str, name: str = "") -> Callable[[Callable], Callable]:
     """Return a decorator that adds a session, which requires environments. Its name is that of the function."""
 
     def add(function: Callable) -> Callable:
         of_function = function.__name__.strip("_").replace("_", "-")
-        return nox.session(
-            function,
-            name=name or of_function,
-            python=False,
-            requires=list(environments),
-        )
+        return nox.session(function, name=name or of_function, python=False, requires=list(environments))
 
     return add

@@ -41,10 +41,7 @@ HARMFUL = {"session.load_model_format": "ORT"}
 ON_CUDA = {CUDA: {}}
 
 # Each table with the keyword argument and the EP that it belongs to.
-TABLES = [
-    ("session_config", "", SESSION_CONFIG),
-    ("run_config", "", RUN_CONFIG),
-]
+TABLES = [("session_config", "", SESSION_CONFIG), ("run_config", "", RUN_CONFIG)]
 for name, table in PROVIDERS.items():
     TABLES.append(("provider_options", name, table))
 
@@ -52,10 +49,7 @@ for name, table in PROVIDERS.items():
 def samples(kind: object) -> dict[object, str]:
     """Return values that a kind accepts, each with the text that ORT receives."""
     if isinstance(kind, Flag):
-        return {
-            True: "1",
-            "0": "0",
-        }
+        return {True: "1", "0": "0"}
     if isinstance(kind, Integer):
         ends = kind.values[0], kind.values[-1]
         return {end: str(end) for end in ends}
@@ -85,10 +79,7 @@ class AppliedTest(unittest.TestCase):
                     (y,) = rep.run([X])
                     np.testing.assert_array_equal(y, -X)
 
-    @unittest.skipIf(
-        onnxruntime.__version__ < "1.32",
-        "requires the release that contains this test",
-    )
+    @unittest.skipIf(onnxruntime.__version__ < "1.32", "requires the release that contains this test")
     def test_ort_contains_each_key(self) -> None:
         """ORT stores a key that it does not know, and reports it."""
         library = Path(onnxruntime_pybind11_state.__file__).read_bytes()
@@ -96,10 +87,7 @@ class AppliedTest(unittest.TestCase):
             self.assertIn(key.encode(), library)
 
     def test_numpy_scalars(self) -> None:
-        entries = {
-            "session.disable_prepacking": np.bool_(True),
-            "session.dynamic_block_base": np.int64(4),
-        }
+        entries = {"session.disable_prepacking": np.bool_(True), "session.dynamic_block_base": np.int64(4)}
         rep = backend.prepare(MODEL, session_config=entries)
         options = rep._session.get_session_options()
         texts = [options.get_session_config_entry(key) for key in entries]
@@ -111,19 +99,11 @@ class AppliedTest(unittest.TestCase):
             backend.prepare(MODEL, session_config=entries)
 
     def test_forms_of_a_model(self) -> None:
-        settings = {
-            "provider_options": {CPU: {}},
-            "session_config": HARMLESS,
-            "run_config": SHRINK,
-        }
+        settings = {"provider_options": {CPU: {}}, "session_config": HARMLESS, "run_config": SHRINK}
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
             onnx.save(MODEL, path)
-            models = [
-                path,
-                MODEL,
-                MODEL.SerializeToString(),
-            ]
+            models = [path, MODEL, MODEL.SerializeToString()]
             for model in models:
                 rep = backend.prepare(model, **settings)
                 self.assertEqual(rep._session.get_providers(), [CPU])
@@ -165,10 +145,7 @@ class VerifiedTest(unittest.TestCase):
     """The session does not have what was sent to ORT."""
 
     def open(
-        self,
-        session: object,
-        provider_options: object = None,
-        session_config: object = None,
+        self, session: object, provider_options: object = None, session_config: object = None
     ) -> onnxruntime.SessionOptions:
         """Create a session, for which ORT returns another one. Return the options that ORT received."""
         providers = [CUDA, CPU]
@@ -187,10 +164,7 @@ class VerifiedTest(unittest.TestCase):
         nodes = mock.Mock(ep_name=node_on)
         session = mock.Mock(spec=onnxruntime.InferenceSession)
         session.get_providers.return_value = [CUDA, CPU]
-        session.get_provider_options.return_value = {
-            CUDA: {"use_tf32": "1"},
-            CPU: {},
-        }
+        session.get_provider_options.return_value = {CUDA: {"use_tf32": "1"}, CPU: {}}
         session.get_session_options.return_value = options
         session.get_provider_graph_assignment_info.return_value = [nodes]
         return session
@@ -215,10 +189,7 @@ class VerifiedTest(unittest.TestCase):
         ]
         for keyword, settings, report in cases:
             words = f"sent as '0', but {report}"
-            with (
-                self.subTest(words),
-                self.assertRaisesRegex(RuntimeError, words),
-            ):
+            with self.subTest(words), self.assertRaisesRegex(RuntimeError, words):
                 self.open(self.session(), **{keyword: settings})
 
     def test_an_execution_provider_without_nodes(self) -> None:
@@ -246,14 +217,8 @@ class VerifiedTest(unittest.TestCase):
     def test_the_options_of_the_model_replace_those_of_the_caller(self) -> None:
         model = onnx.ModelProto()
         model.CopyFrom(MODEL)
-        model.metadata_props.add(
-            key="ort_config",
-            value='{"session_options": {"enable_cpu_mem_arena": 0}}',
-        )
-        with (
-            mock.patch.dict(os.environ, ORT_LOAD_CONFIG_FROM_MODEL="1"),
-            self.assertRaises(RuntimeError),
-        ):
+        model.metadata_props.add(key="ort_config", value='{"session_options": {"enable_cpu_mem_arena": 0}}')
+        with mock.patch.dict(os.environ, ORT_LOAD_CONFIG_FROM_MODEL="1"), self.assertRaises(RuntimeError):
             backend.prepare(model, session_config=HARMLESS)
 
 
@@ -268,10 +233,7 @@ class RunConfigTest(unittest.TestCase):
             call(*positional, **keywords)
 
     def test_of_prepare(self) -> None:
-        settings = {
-            "run_config": SHRINK,
-            "enable_cpu_mem_arena": False,
-        }
+        settings = {"run_config": SHRINK, "enable_cpu_mem_arena": False}
         rep = backend.prepare(MODEL, **settings)
         for inputs in ([X], X, [X]):
             self.assert_shrinks(rep.run, inputs)
@@ -312,10 +274,7 @@ class RunConfigTest(unittest.TestCase):
     def test_a_run_overrides_prepare(self) -> None:
         rep = self.rep.with_run_config(SHRINK)
         entries = {SHRINKAGE: "gpu:0"}
-        with (
-            mock.patch.object(backend.backend_rep, "RunOptions") as options,
-            self.assertRaises(TypeError),
-        ):
+        with mock.patch.object(backend.backend_rep, "RunOptions") as options, self.assertRaises(TypeError):
             rep.run([X], run_config=entries)
         add = options.return_value.add_run_config_entry
         add.assert_called_once_with(SHRINKAGE, "gpu:0")
@@ -331,23 +290,9 @@ class SubclassTest(unittest.TestCase):
                 calls.append((type(model).__name__, sorted(kwargs)))
                 return super().prepare(model, device, **kwargs)
 
-        Recording.run_model(
-            MODEL,
-            [X],
-            provider_options={CPU: {}},
-            session_config=HARMLESS,
-            run_config=SHRINK,
-        )
-        all_settings = [
-            "provider_options",
-            "run_config",
-            "session_config",
-        ]
-        expected = [
-            ("ModelProto", all_settings),
-            ("bytes", all_settings),
-            ("InferenceSession", ["run_config"]),
-        ]
+        Recording.run_model(MODEL, [X], provider_options={CPU: {}}, session_config=HARMLESS, run_config=SHRINK)
+        all_settings = ["provider_options", "run_config", "session_config"]
+        expected = [("ModelProto", all_settings), ("bytes", all_settings), ("InferenceSession", ["run_config"])]
         self.assertEqual(calls, expected)
 
     def test_prepare_without_keyword_arguments(self) -> None:

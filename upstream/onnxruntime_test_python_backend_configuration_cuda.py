@@ -60,10 +60,7 @@ class CudaTest(unittest.TestCase):
         np.testing.assert_array_equal(y, -X)
 
     def test_the_order(self) -> None:
-        specified = {
-            CPU: {},
-            CUDA: {"use_tf32": 0},
-        }
+        specified = {CPU: {}, CUDA: {"use_tf32": 0}}
         words = f"No node of this model is assigned to {CUDA}"
         with self.assertWarnsRegex(RuntimeWarning, words):
             rep = backend.prepare(MODEL, provider_options=specified)

@@ -50,10 +50,7 @@ REFUSED = {
         "session.use_ort_model_bytes_directly",
         "session.use_ort_model_bytes_for_initializers",
     ),
-    "run_config": (
-        "disable_synchronize_execution_providers",
-        "gpu_graph_id",
-    ),
+    "run_config": ("disable_synchronize_execution_providers", "gpu_graph_id"),
     "provider_options": (
         "do_copy_in_default_stream",
         "enable_cuda_graph",
@@ -175,13 +172,7 @@ class RefusedTest(unittest.TestCase):
         self.assertTrue(message.isascii())
         return error
 
-    def assert_each_refused(
-        self,
-        words: str,
-        keyword: str,
-        ep: str,
-        entries: Iterable[tuple[object, object]],
-    ) -> None:
+    def assert_each_refused(self, words: str, keyword: str, ep: str, entries: Iterable[tuple[object, object]]) -> None:
         """Specify each entry alone. The error must contain its place."""
         for name, value in entries:
             settings = {name: value}
@@ -221,14 +212,7 @@ class RefusedTest(unittest.TestCase):
 
     def test_keys_that_are_not_text(self) -> None:
         words = "a key must be a str"
-        keys = [
-            1,
-            None,
-            b"a",
-            1.5,
-            (),
-            Named("session.load_model_format"),
-        ]
+        keys = [1, None, b"a", 1.5, (), Named("session.load_model_format")]
         for keyword, ep, _ in TABLES:
             for key in keys:
                 settings = {key: 1}
@@ -238,13 +222,7 @@ class RefusedTest(unittest.TestCase):
 
     def test_arguments_that_are_not_mappings(self) -> None:
         words = "must be a mapping such as a dict"
-        values = [
-            [("a", 1)],
-            "text",
-            3,
-            {CPU},
-            Silent(),
-        ]
+        values = [[("a", 1)], "text", 3, {CPU}, Silent()]
         for keyword, ep, _ in TABLES:
             for value in values:
                 self.assert_refused(words, **arguments(keyword, ep, value))
@@ -254,14 +232,7 @@ class RefusedTest(unittest.TestCase):
         self.assert_refused(words, provider_options=options)
 
     def test_execution_providers(self) -> None:
-        names = [
-            "",
-            "CPU",
-            "cpuexecutionprovider",
-            f"{CPU} ",
-            "TensorrtExecutionProvider",
-            "library.so",
-        ]
+        names = ["", "CPU", "cpuexecutionprovider", f"{CPU} ", "TensorrtExecutionProvider", "library.so"]
         for name in names:
             options = {name: {}}
             self.assert_refused("is not permitted", provider_options=options)

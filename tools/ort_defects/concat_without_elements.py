@@ -19,10 +19,7 @@ import onnx.parser
 import onnxruntime
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]> test (float[N, A] x, float[N, B] y) => (float[N, C] z) '
-BODIES = (
-    "{ z = Concat <axis = 1> (x, y) }",
-    "{ s = SequenceConstruct (x, y) z = ConcatFromSequence <axis = 1> (s) }",
-)
+BODIES = ("{ z = Concat <axis = 1> (x, y) }", "{ s = SequenceConstruct (x, y) z = ConcatFromSequence <axis = 1> (s) }")
 wrong = 0
 for body in BODIES:
     model = onnx.parser.parse_model(HEAD + body).SerializeToString()

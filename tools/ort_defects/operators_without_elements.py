@@ -29,10 +29,7 @@ CASES = {
     "GridSample": ((1, 1, 0, 2), f"s = Constant<value_ints = [1, 2, 4, 2]>() {W} y = GridSample(x, w)"),
     "LSTM": ((1, 0, 3), f"s = Constant<value_ints = [1, 12, 3]>() {W} y = LSTM<hidden_size = 3>(x, w, w)"),
     "LpNormalization": ((2, 0), "y = LpNormalization(x)"),
-    "STFT": (
-        (1, 128, 1),
-        f"s = Constant<value_ints = [0]>() {W} n = Constant<value_int = 8>() y = STFT(x, n, w)",
-    ),
+    "STFT": ((1, 128, 1), f"s = Constant<value_ints = [0]>() {W} n = Constant<value_int = 8>() y = STFT(x, n, w)"),
     "TopK": ((0, 4), "k = Constant<value_ints = [1]>() y, i = TopK<axis = 1>(x, k)"),
     "Unique": ((3, 0), "y = Unique<axis = 0>(x)"),
 }

@@ -47,11 +47,7 @@ def tests() -> list[Path]:
     return sorted(UPSTREAM.glob("onnxruntime_test_*.py"))
 
 
-def derive(
-    folder: Path,
-    stock: Path,
-    *options: str,
-) -> bool:
+def derive(folder: Path, stock: Path, *options: str) -> bool:
     """Write the first step into an empty folder. Return whether the diff applies to the tree.
 
     :param options: of ``git apply``.

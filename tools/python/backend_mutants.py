@@ -96,28 +96,16 @@ class Workplace:
         (packages / "backend_mutants.pth").write_text("import coverage; coverage.process_startup()\n")
 
     def start(
-        self,
-        *arguments: str,
-        coverage_settings: str = "",
-        stdin: int = subprocess.DEVNULL,
-        stdout: object = sys.stderr,
+        self, *arguments: str, coverage_settings: str = "", stdin: int = subprocess.DEVNULL, stdout: object = sys.stderr
     ) -> subprocess.Popen:
         """Start ``backend_mutants_inside.py``."""
-        environ = os.environ | {
-            "ORT_DISABLE_TELEMETRY": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environ = os.environ | {"ORT_DISABLE_TELEMETRY": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         for name in ("PYTHONPATH", "COVERAGE_PROCESS_START", "BACKEND_TEST"):
             environ.pop(name, None)
         if coverage_settings:
             environ["COVERAGE_PROCESS_START"] = coverage_settings
         return subprocess.Popen(
-            [self.python, INSIDE, *arguments],
-            cwd=self.tree,
-            env=environ,
-            stdin=stdin,
-            stdout=stdout,
-            text=True,
+            [self.python, INSIDE, *arguments], cwd=self.tree, env=environ, stdin=stdin, stdout=stdout, text=True
         )
 
     def cover(self, tests: list[str]) -> subprocess.Popen:
@@ -127,13 +115,7 @@ class Workplace:
             f"[run]\nparallel = true\ndata_file = {self.tree}/.coverage\nsource = {self.backend}\n"
             "context = ${BACKEND_TEST-}\ndisable_warnings = no-data-collected,module-not-measured\n"
         )
-        return self.start(
-            "cover",
-            str(self.report),
-            str(self.backend),
-            *tests,
-            coverage_settings=str(settings),
-        )
+        return self.start("cover", str(self.report), str(self.backend), *tests, coverage_settings=str(settings))
 
     @property
     def report(self) -> Path:
@@ -141,12 +123,7 @@ class Workplace:
 
     def worker(self) -> subprocess.Popen:
         """Start a process that answers each line of JSON with one."""
-        return self.start(
-            "work",
-            str(self.backend),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
+        return self.start("work", str(self.backend), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 class Covered(NamedTuple):
@@ -242,10 +219,7 @@ def chosen(found: list[Mutant], arguments: argparse.Namespace) -> list[Mutant]:
     return kept
 
 
-def tried(
-    requests: list[tuple[Mutant, dict]],
-    places: list[Workplace],
-) -> Iterator[tuple[Mutant, str]]:
+def tried(requests: list[tuple[Mutant, dict]], places: list[Workplace]) -> Iterator[tuple[Mutant, str]]:
     """Yield each mutant with the test that detected it, as the answers come."""
     workers = [place.worker() for place in places]
     idle: SimpleQueue = SimpleQueue()
@@ -292,10 +266,7 @@ def parsed_arguments() -> argparse.Namespace:
 
 
 def try_all(
-    found: list[Mutant],
-    sources: dict[str, str],
-    arguments: argparse.Namespace,
-    folder: Path,
+    found: list[Mutant], sources: dict[str, str], arguments: argparse.Namespace, folder: Path
 ) -> list[tuple[Mutant, str]]:
     """Return each mutant with the test that detected it, or ``""``."""
     places = [Workplace(folder / str(number)) for number in range(arguments.jobs)]
@@ -316,11 +287,7 @@ def try_all(
         last_line = source.count("\n", 0, mutant.end) + 1
         tests = covered.tests_for(mutant, last_line)
         if tests:
-            request = {
-                "module": mutant.module,
-                "source": mutant.applied(source),
-                "groups": covered.groups(tests),
-            }
+            request = {"module": mutant.module, "source": mutant.applied(source), "groups": covered.groups(tests)}
             requests.append((mutant, request))
         else:
             results.append((mutant, ""))

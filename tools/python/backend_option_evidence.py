@@ -164,7 +164,7 @@ OPTIONS: dict[str, dict[str, str]] = {
             enable_cuda_graph enable_cudnn enable_skip_layer_norm_strict_mode
             external_data_loader_reading_threads fuse_conv_bias prefer_nhwc sdpa_kernel tunable_op_enable
             tunable_op_tuning_enable tunable_op_max_tuning_duration_ms use_ep_level_unified_stream use_tf32
-        """,
+        """
     },
     "TensorrtExecutionProvider": {
         "parser run: onnxruntime-gpu 1.31.1 on stub CUDA and TensorRT libraries": """
@@ -173,7 +173,7 @@ OPTIONS: dict[str, dict[str, str]] = {
             trt_force_sequential_engine_build trt_context_memory_sharing_enable trt_layer_norm_fp32_fallback
             trt_sparsity_enable trt_builder_optimization_level trt_auxiliary_streams trt_tactic_sources
             trt_engine_hw_compatible trt_op_types_to_exclude trt_cuda_graph_enable
-        """,
+        """
     },
     "NvTensorRTRTXExecutionProvider, plugin": {
         "backend: selects the device": "device_id",
@@ -186,13 +186,13 @@ OPTIONS: dict[str, dict[str, str]] = {
         "parser run: onnxruntime-migraphx 1.27.1 on stub HIP and MIGraphX libraries": """
             device_id migraphx_fp16_enable migraphx_bf16_enable migraphx_fp8_enable migraphx_int8_enable
             migraphx_exhaustive_tune
-        """,
+        """
     },
     "CANNExecutionProvider": {
         "parser run: onnxruntime-cann 1.24.4 on stub ACL libraries": """
             device_id npu_mem_limit arena_extend_strategy enable_cann_graph enable_cann_subgraph
             dump_om_model
-        """,
+        """
     },
     "OpenVINOExecutionProvider": {
         "run: onnxruntime-openvino 1.24.1 on a CPU": "device_type precision num_of_threads num_streams",
@@ -210,20 +210,18 @@ OPTIONS: dict[str, dict[str, str]] = {
         """,
     },
     "WebGpuExecutionProvider": {
-        "run: onnxruntime-webgpu 1.27.0 on a software GPU": "preferredLayout enableInt64 enableGraphCapture",
+        "run: onnxruntime-webgpu 1.27.0 on a software GPU": "preferredLayout enableInt64 enableGraphCapture"
     },
     "WebGpuExecutionProvider, plugin": {
         "backend: selects the device": "device_id",
         "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU": "preferredLayout enableInt64 enableGraphCapture",
     },
-    "MLXExecutionProvider, plugin": {
-        "backend: selects the device": "device_id",
-    },
+    "MLXExecutionProvider, plugin": {"backend: selects the device": "device_id"},
 }
 # ... and how the harm of a refused option is known. This is no evidence for a permitted option.
 REFUSED_OPTIONS: dict[str, dict[str, str]] = {
     "Every EP": {
-        "run: ORT 1.24.4 loads the library, 1.27.1 and 1.31.1 do not": "shared_lib_path provider_factory_entry_point",
+        "run: ORT 1.24.4 loads the library, 1.27.1 and 1.31.1 do not": "shared_lib_path provider_factory_entry_point"
     },
     "CUDAExecutionProvider": {
         "parser run: onnxruntime-gpu 1.31.1 on stub CUDA libraries": """
@@ -330,7 +328,7 @@ REFUSED_OPTIONS: dict[str, dict[str, str]] = {
             json_qnn_graph_dir dump_qnn_ir_dlc dump_qnn_ir_dlc_dir soc_model enable_htp_fp16_precision
             htp_bf16_enable htp_arch enable_htp_spill_fill_buffer enable_vtcm_backup_buffer_sharing
             extended_udma disable_file_mapped_weights
-        """,
+        """
     },
     "QNNExecutionProvider, plugin": {
         "run: onnxruntime-qnn 2.7.0 on its HTP simulator": """
@@ -345,7 +343,7 @@ REFUSED_OPTIONS: dict[str, dict[str, str]] = {
             htp_graph_splitting_num_prepare_threads htp_reused_io_limit_mb enable_htp_monolithic_lstm
             enable_htp_fp16_clamp_overflow enable_block_quant_weight_optimization
             enable_htp_prepare_and_load genie_log_level
-        """,
+        """
     },
     "WebGpuExecutionProvider": {
         "run: onnxruntime-webgpu 1.27.0 on a software GPU": """
@@ -353,7 +351,7 @@ REFUSED_OPTIONS: dict[str, dict[str, str]] = {
             webgpuDevice dawnProcTable storageBufferCacheMode uniformBufferCacheMode
             queryResolveBufferCacheMode defaultBufferCacheMode validationMode preserveDevice
             maxStorageBufferBindingSize powerPreference dawnBackendType
-        """,
+        """
     },
     "WebGpuExecutionProvider, plugin": {
         "run: onnxruntime-ep-webgpu 0.4.0 on a software GPU": """
@@ -362,20 +360,20 @@ REFUSED_OPTIONS: dict[str, dict[str, str]] = {
             queryResolveBufferCacheMode defaultBufferCacheMode validationMode preserveDevice
             maxStorageBufferBindingSize powerPreference dawnBackendType enableRobustness
             maxNumPendingDispatches kvCacheQuantizationBits sessionBufferPoolGenerations
-        """,
+        """
     },
     "DmlExecutionProvider": {
         "strings: onnxruntime-directml 1.24.4, source": """
             device_id performance_preference device_filter disable_metacommands ep.dml.disable_graph_fusion
             ep.dml.enable_graph_serialization ep.dml.enable_graph_capture ep.dml.enable_cpu_sync_spinning
             ep.dml.disable_memory_arena
-        """,
+        """
     },
     "CoreMLExecutionProvider": {
         "strings: onnxruntime 1.31.1 for macOS, source": """
             MLComputeUnits ModelFormat RequireStaticInputShapes EnableOnSubgraphs SpecializationStrategy
             AllowLowPrecisionAccumulationOnGPU ProfileComputePlan ModelCacheDirectory flags
-        """,
+        """
     },
     "VitisAIExecutionProvider": {
         "source and AMD's documentation": """
@@ -383,23 +381,13 @@ REFUSED_OPTIONS: dict[str, dict[str, str]] = {
             target enable_cache_file_io_in_mem log_level encryptionKey ai_analyzer_visualization
             ai_analyzer_profiling opt_level ep_context_enable ep_context_embed_mode ep_context_file_path
             ort_session_config.*
-        """,
+        """
     },
-    "XnnpackExecutionProvider": {
-        "source": "intra_op_num_threads",
-    },
-    "ACLExecutionProvider": {
-        "source": "enable_fast_math",
-    },
-    "DnnlExecutionProvider": {
-        "source": "num_of_threads",
-    },
-    "JsExecutionProvider": {
-        "source": "preferredLayout",
-    },
-    "WebNNExecutionProvider": {
-        "source": "deviceType",
-    },
+    "XnnpackExecutionProvider": {"source": "intra_op_num_threads"},
+    "ACLExecutionProvider": {"source": "enable_fast_math"},
+    "DnnlExecutionProvider": {"source": "num_of_threads"},
+    "JsExecutionProvider": {"source": "preferredLayout"},
+    "WebNNExecutionProvider": {"source": "deviceType"},
 }
 for _options in (OPTIONS, REFUSED_OPTIONS):
     _options["OpenVINOExecutionProvider.AUTO, plugin"] = _options["OpenVINOExecutionProvider, plugin"]
@@ -409,10 +397,7 @@ def _by_name(names: Mapping[str, str]) -> dict[str, str]:
     return {name: evidence for evidence, listed in names.items() for name in listed.split()}
 
 
-def _by_title(
-    keys: Mapping[str, str],
-    options: Mapping[str, Mapping[str, str]],
-) -> dict[str, dict[str, str]]:
+def _by_title(keys: Mapping[str, str], options: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     titles = {title: _by_name(names) for title, names in options.items()}
     return {"Session config": dict(keys), "Run config": dict(keys), **titles}
 
@@ -432,12 +417,7 @@ def title_of(ep: str, kind: str) -> str:
     return f"{ep}, plugin" if kind == "plugin" else ep
 
 
-def evidence_of(
-    title: str,
-    name: str,
-    *,
-    is_refused: bool,
-) -> str:
+def evidence_of(title: str, name: str, *, is_refused: bool) -> str:
     """Return the evidence for an entry of a section. Evidence of harm is none for a permitted entry.
 
     :raises KeyError: if an option or a key has none.

@@ -43,11 +43,7 @@ def upstream_files() -> list[str]:
     return files
 
 
-def start(
-    tree: Path,
-    stock: Path,
-    checkout: Path | None = None,
-) -> None:
+def start(tree: Path, stock: Path, checkout: Path | None = None) -> None:
     """Make a repository with the files of ORT that the patches change."""
     (tree / BACKEND).mkdir(parents=True)
     for file in stock.glob("*.py"):
@@ -87,11 +83,7 @@ def build(tree: Path, out: Path) -> None:
     (out / TREE).write_text(git(tree, "diff", "stock", "tree"), encoding="utf-8")
 
 
-def _commit(
-    tree: Path,
-    branch: str,
-    write: Callable[[Path], None],
-) -> None:
+def _commit(tree: Path, branch: str, write: Callable[[Path], None]) -> None:
     git(tree, "checkout", "--quiet", "-b", branch, "stock")
     write(tree)
     if (tree / SETUP).exists():

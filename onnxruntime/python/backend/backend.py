@@ -51,12 +51,7 @@ class OnnxRuntimeBackend(Backend):
     allowReleasedOpsetsOnly = os.getenv("ALLOW_RELEASED_ONNX_OPSET_ONLY", "1") == "1"  # noqa: N815
 
     @classmethod
-    def is_compatible(
-        cls,
-        model,
-        device: str | None = None,
-        **kwargs,
-    ) -> bool:
+    def is_compatible(cls, model, device: str | None = None, **kwargs) -> bool:
         """Return whether this ORT build supports a device, by default its own. The result is the same for any model."""
         if device is None:
             device = get_device()
@@ -143,11 +138,7 @@ class OnnxRuntimeBackend(Backend):
     @classmethod
     @without_frames
     def run_model(  # type: ignore[override]  # a list, as from the stock backend
-        cls,
-        model,
-        inputs,
-        device: str | None = None,
-        **kwargs,
+        cls, model, inputs, device: str | None = None, **kwargs
     ) -> list:
         """
         Prepare a model and run it once. Every keyword argument is validated before a session is created.
@@ -176,14 +167,7 @@ class OnnxRuntimeBackend(Backend):
         return rep.run(inputs, **run_attributes, **limits)
 
     @classmethod
-    def run_node(
-        cls,
-        node,
-        inputs,
-        device=None,
-        outputs_info=None,
-        **kwargs,
-    ):
+    def run_node(cls, node, inputs, device=None, outputs_info=None, **kwargs):
         """Not implemented, because running a model node by node takes much longer than running the model."""
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
@@ -195,11 +179,7 @@ def _taken(arguments: dict, names: Iterable[str]) -> dict:
 
 
 def _prepare_proto(
-    backend: type[OnnxRuntimeBackend],
-    model: ModelProto,
-    device: str | None,
-    keywords: dict,
-    attributes: dict,
+    backend: type[OnnxRuntimeBackend], model: ModelProto, device: str | None, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Prepare a ``ModelProto`` as bytes, or raise ``SkipTest`` if the model is newer than onnx or ORT."""
     serialized = _checked(model)
@@ -222,11 +202,7 @@ def _prepare_proto(
 
 
 def _prepare_source(
-    backend: type[OnnxRuntimeBackend],
-    source: str | bytes,
-    device: str | None,
-    keywords: dict,
-    attributes: dict,
+    backend: type[OnnxRuntimeBackend], source: str | bytes, device: str | None, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Create a session from a path or bytes, verify it, and prepare it."""
     started = time.perf_counter()
@@ -280,11 +256,7 @@ def _log(rep: object, seconds: float) -> None:
 
 
 def _prepare_created(
-    session: InferenceSession,
-    applied: Applied,
-    passed: Mapping,
-    keywords: dict,
-    attributes: dict,
+    session: InferenceSession, applied: Applied, passed: Mapping, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session that :func:`_prepare_source` has just created. A subclass can add the same settings again.
 
@@ -301,11 +273,7 @@ def _prepare_created(
     return rep.with_run_config(run_config)
 
 
-def _check_unchanged(
-    keywords: dict,
-    attributes: dict,
-    before: Mapping[str, Mapping],
-) -> None:
+def _check_unchanged(keywords: dict, attributes: dict, before: Mapping[str, Mapping]) -> None:
     """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
     requested = request.of_call(keywords, attributes, environment=())
     request.add(requested, before, KEYWORDS)
@@ -319,10 +287,7 @@ def _check_unchanged(
 
 
 def _prepare_open(
-    model: InferenceSession | OnnxRuntimeBackendRep,
-    device: object,
-    keywords: dict,
-    attributes: dict,
+    model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
     if isinstance(model, OnnxRuntimeBackendRep):

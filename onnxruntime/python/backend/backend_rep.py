@@ -205,11 +205,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             "shares the session"
         )
 
-    def run_options(
-        self,
-        run_config: Mapping | None = None,
-        **attributes,
-    ) -> RunOptions:
+    def run_options(self, run_config: Mapping | None = None, **attributes) -> RunOptions:
         """
         Return new :class:`onnxruntime.RunOptions` for runs of :attr:`session` with your own IO binding::
 
@@ -253,13 +249,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         return rep
 
     def run(  # type: ignore[override]  # a list, as from the stock backend
-        self,
-        inputs,
-        *surplus,
-        run_config=None,
-        timeout=None,
-        cancellation=None,
-        **kwargs,
+        self, inputs, *surplus, run_config=None, timeout=None, cancellation=None, **kwargs
     ) -> list:
         """
         Compute the outputs. Any number of threads may call this method. On WebGPU, OpenVINO and CUDA, runs may wait for

@@ -106,11 +106,7 @@ class _Writer:
 
     def pytest_runtest_logreport(self, report) -> None:
         test = report.nodeid
-        new = {
-            "test": test.partition("::")[2],
-            "outcome": "passed",
-            "reason": "",
-        }
+        new = {"test": test.partition("::")[2], "outcome": "passed", "reason": ""}
         line = self._unfinished.setdefault(test, new)
         if report.outcome != "passed" and line["outcome"] == "passed":
             line["outcome"] = report.outcome

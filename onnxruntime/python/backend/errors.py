@@ -63,12 +63,7 @@ def _also_ort(base: type, kind: type) -> type[Exception]:
     return type(public.__name__, (base, kind), namespace)
 
 
-def reworded(
-    kind: type,
-    message: str,
-    base: type = RuntimeError,
-    **attributes: object,
-) -> Exception:
+def reworded(kind: type, message: str, base: type = RuntimeError, **attributes: object) -> Exception:
     """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
 
     ORT's classes derive from ``Exception`` alone. Callers of the stock backend catch them, others ``RuntimeError``.
@@ -105,12 +100,7 @@ def reject(place: Place, problem: str, value: str = "") -> NoReturn:
     _raise(NotPermittedError, f"{place}: {problem}", place, problem, value)
 
 
-def reject_value(
-    place: Place,
-    value: object,
-    expected: str,
-    why: str = "",
-) -> NoReturn:
+def reject_value(place: Place, value: object, expected: str, why: str = "") -> NoReturn:
     """Raise the error for an invalid value of a permitted setting. ``expected`` ends the sentence "Expected ..."."""
     value_text = show(value)
     # "invalid value of type list", "invalid value of 133 bits"
@@ -121,12 +111,7 @@ def reject_value(
     reject(place, f"{problem}. Expected {expected}", value_text)
 
 
-def reject_type(
-    place: Place,
-    value: object,
-    expected: str,
-    advice: str = "",
-) -> NoReturn:
+def reject_type(place: Place, value: object, expected: str, advice: str = "") -> NoReturn:
     """Raise the error for a keyword argument of the wrong type. ``advice`` is a sentence about the next step."""
     problem = f"must be {expected}, not {type_name(value)}"
     if advice:
@@ -134,20 +119,9 @@ def reject_type(
     _raise(WrongTypeError, f"{place} {problem}", place, problem, show(value))
 
 
-def _raise(
-    error: type[NotPermittedError],
-    message: str,
-    place: Place,
-    reason: str,
-    value: str = "",
-) -> NoReturn:
+def _raise(error: type[NotPermittedError], message: str, place: Place, reason: str, value: str = "") -> NoReturn:
     raise error(
-        message,
-        keyword=place.keyword,
-        provider=place.provider,
-        key=place.key or "",
-        value=value,
-        reason=reason,
+        message, keyword=place.keyword, provider=place.provider, key=place.key or "", value=value, reason=reason
     ) from None
 
 

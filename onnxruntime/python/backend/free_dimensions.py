@@ -32,21 +32,11 @@ from onnxruntime.backend.session import model_file
 
 _KEYWORD = "free_dimension_overrides"
 # The operators whose outputs depend on the shape of an input only.
-_OF_SHAPES = (
-    "EyeLike",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "Shape",
-    "Size",
-)
+_OF_SHAPES = ("EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "Size")
 _MOST_COMPUTED = 2**10  # elements of a value, such as a shape
 
 
-def apply(
-    options: SessionOptions,
-    permit: Permit,
-    source: str | bytes,
-) -> dict[str, list]:
+def apply(options: SessionOptions, permit: Permit, source: str | bytes) -> dict[str, list]:
     """Set the overrides of a permit, and return the shapes of the model's inputs for :func:`verify`."""
     sizes = permit.sizes
     model = _read(source)
@@ -93,11 +83,7 @@ def _check_names(sizes: Mapping, shapes: Mapping) -> None:
             reject(place, f"the model's inputs have no dimension of this name. Named dimensions: {has}")
 
 
-def _check_inputs(
-    sizes: Mapping,
-    shapes: Mapping,
-    most: int,
-) -> None:
+def _check_inputs(sizes: Mapping, shapes: Mapping, most: int) -> None:
     """Reject sizes that give an input more elements than this maximum."""
     for node, shape in shapes.items():
         if sizes.keys().isdisjoint(shape):
@@ -204,13 +190,7 @@ class _Values:
         types = {}
         for name in filter(None, node.input):
             types[name] = self._types[name]
-        inferred = infer_node_outputs(
-            schema,
-            node,
-            types,
-            self._small,
-            opset_imports=self._imports,
-        )
+        inferred = infer_node_outputs(schema, node, types, self._small, opset_imports=self._imports)
         self._types.update(inferred)
 
     def _elements(self, node: NodeProto) -> int | None:
@@ -263,11 +243,7 @@ def _cap_folding(options: SessionOptions, permit: Permit) -> bool:
     return set(COMPILING).isdisjoint(permit.providers)
 
 
-def verify(
-    session: InferenceSession,
-    shapes: Mapping,
-    sizes: Mapping,
-) -> None:
+def verify(session: InferenceSession, shapes: Mapping, sizes: Mapping) -> None:
     """Compare the inputs of a session with their shapes in the model and the overrides."""
     for node in session.get_inputs():
         shape = shapes.get(node.name, ())

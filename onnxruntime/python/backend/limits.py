@@ -100,12 +100,7 @@ class Limits:
             self.deadline = monotonic() + self._seconds
             _keep_deadline(self)
 
-    def __exit__(
-        self,
-        error_class: type[BaseException] | None,
-        error: BaseException | None,
-        _: object,
-    ) -> None:
+    def __exit__(self, error_class: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error_class is not None and not issubclass(error_class, Exception):
             return  # such as KeyboardInterrupt
         if not self.options.terminate:

@@ -57,10 +57,7 @@ _FORKED = (
 
 
 def call_holding(
-    lock: Any,
-    options: RunOptions | None,
-    function: Callable[..., _Result],
-    *arguments: object,
+    lock: Any, options: RunOptions | None, function: Callable[..., _Result], *arguments: object
 ) -> _Result:
     """Call a function under an ``RLock``. The run options can end the wait."""
     if lock._is_owned():  # as threading.Condition calls it
@@ -117,12 +114,7 @@ class SessionLock(Owner):
         #: Why no session of this process can run any more, or "".
         self.failure = ""
 
-    def run(
-        self,
-        options: RunOptions | None,
-        function: Callable[..., _Result],
-        *arguments: object,
-    ) -> _Result:
+    def run(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function that creates or runs a session, while no other thread is alone."""
         thread = get_ident()
         if thread in self.workers:  # a finalizer
@@ -131,12 +123,7 @@ class SessionLock(Owner):
             return function(*arguments)
         return self.run_unnested(options, function, *arguments)
 
-    def run_unnested(
-        self,
-        options: RunOptions | None,
-        function: Callable[..., _Result],
-        *arguments: object,
-    ) -> _Result:
+    def run_unnested(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Do the same as :meth:`run`, but raise an error in the middle of any call of this thread."""
         if not self._side_by_side:
             return self.run_alone(options, function, *arguments)
@@ -153,12 +140,7 @@ class SessionLock(Owner):
                 del running[thread]
             call_holding(self._alone, options, self._forget_owner)
 
-    def run_alone(
-        self,
-        options: RunOptions | None,
-        function: Callable[..., _Result],
-        *arguments: object,
-    ) -> _Result:
+    def run_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function while no other thread creates, runs or releases a session."""
         self._begin()
         try:
@@ -207,12 +189,7 @@ class SessionLock(Owner):
             raise RuntimeError(self.failure)
         self.release_ended()
 
-    def _call_alone(
-        self,
-        options: RunOptions | None,
-        function: Callable[..., _Result],
-        *arguments: object,
-    ) -> _Result:
+    def _call_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         thread = get_ident()
         self._wait_for_others(options)
         self._running[thread] = True
@@ -270,12 +247,7 @@ CUDA = SessionLock(side_by_side=True)
 class _Both(Owner):
     """The locks of sessions on both devices: WebGPU's, and inside it CUDA's."""
 
-    def run(
-        self,
-        options: RunOptions | None,
-        function: Callable[..., _Result],
-        *arguments: object,
-    ) -> _Result:
+    def run(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function that creates or runs a session, while no other thread is alone on a device."""
         self.release_ended()
         return WEBGPU.run(options, CUDA.run, options, function, *arguments)

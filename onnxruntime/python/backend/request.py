@@ -7,11 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import (
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -30,11 +26,7 @@ from onnxruntime.backend.errors import (
     reject_type,
     show,
 )
-from onnxruntime.backend.provider_names import (
-    CUDA,
-    CUDA_DEVICE,
-    ON_CUDA_DEVICE,
-)
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 ARGUMENTS = Place("keyword arguments")
 _MOST_DIGITS = 2  # of the index of a device
@@ -76,11 +68,7 @@ class Request:
 
 
 def of_call(
-    keywords: Values,
-    attributes: Values = NOTHING,
-    device: object = None,
-    *,
-    environment: Sequence[str] = KEYWORDS,
+    keywords: Values, attributes: Values = NOTHING, device: object = None, *, environment: Sequence[str] = KEYWORDS
 ) -> Request:
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
     attributes = read(ARGUMENTS, attributes)
@@ -126,11 +114,7 @@ def allowlist(environment: Values, process: Process) -> Allowlist:
     return narrowing.NarrowedAllowlist(environment, process)
 
 
-def add(
-    request: Request,
-    specified: Values,
-    keywords: Iterable[str],
-) -> None:
+def add(request: Request, specified: Values, keywords: Iterable[str]) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
     for keyword in keywords:
         if keyword not in specified:
@@ -146,13 +130,7 @@ def add(
                 _set_default(request, of_ep, option, value, Place(keyword, ep, option))
 
 
-def _set_default(
-    request: Request,
-    settings: dict,
-    name: str,
-    value: object,
-    place: Place,
-) -> Any:
+def _set_default(request: Request, settings: dict, name: str, value: object, place: Place) -> Any:
     """Return the value of the caller, or add and return this value of the environment."""
     if name not in settings:
         settings[name] = value
@@ -160,11 +138,7 @@ def _set_default(
     return settings[name]
 
 
-def read(
-    place: Place,
-    mapping: Any,
-    others: Values = NOTHING,
-) -> dict[str, object]:
+def read(place: Place, mapping: Any, others: Values = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
 
     :param others: the other keyword arguments of the call.

@@ -9,14 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.conditions import (
-    OWN_POOLS,
-    PARALLEL,
-    PATTERN,
-    SEVERAL,
-    THREADS,
-    folds_text,
-)
+from onnxruntime.backend.allowlist.conditions import OWN_POOLS, PARALLEL, PATTERN, SEVERAL, THREADS, folds_text
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads

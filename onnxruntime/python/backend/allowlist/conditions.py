@@ -34,9 +34,7 @@ only_warns = partial(Need, only_warns=True, otherwise="has no effect in this ses
 
 
 def check(
-    tables: Mapping[str, Settings],
-    facts: SessionFacts,
-    from_environment: Container[Place] = (),
+    tables: Mapping[str, Settings], facts: SessionFacts, from_environment: Container[Place] = ()
 ) -> dict[str, dict[str, str]]:
     """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
 
@@ -76,11 +74,7 @@ def has(*eps: str) -> Need:
     return Need(what, lambda facts, _: facts.has(*eps))
 
 
-def beside(
-    key: str,
-    text: str,
-    default: str = "0",
-) -> Need:
+def beside(key: str, text: str, default: str = "0") -> Need:
     """Return the need that a switch among the other session config entries has this text, or has it by default."""
     return only_warns(f"{key}={text}", lambda facts, _: facts.session_config.get(key, default) == text)
 

@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import onnxruntime
-from onnxruntime.backend.allowlist.rules import (
-    NOTHING,
-    Texts,
-    Values,
-)
+from onnxruntime.backend.allowlist.rules import NOTHING, Texts, Values
 
 _NUMBERS = onnxruntime.__version__.split(".")
 RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))  # of ORT
@@ -45,11 +41,6 @@ class SessionFacts(NamedTuple):
         """Return whether the session has one of these EPs."""
         return not {*eps}.isdisjoint(self.providers)
 
-    def option(
-        self,
-        ep: str,
-        name: str,
-        default: str = "",
-    ) -> str:
+    def option(self, ep: str, name: str, default: str = "") -> str:
         """Return the text of an option of an EP."""
         return self.options.get(ep, NOTHING).get(name, default)

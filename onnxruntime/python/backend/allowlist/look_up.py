@@ -19,25 +19,10 @@ from onnxruntime.backend.allowlist import session_config
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import (
-    NOTHING,
-    Rule,
-    Setting,
-    Settings,
-    Table,
-    Values,
-)
+from onnxruntime.backend.allowlist.rules import NOTHING, Rule, Setting, Settings, Table, Values
 from onnxruntime.backend.allowlist.special_kinds import ForbiddenError
 from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, table_of
-from onnxruntime.backend.errors import (
-    ENVIRONMENT,
-    NotPermittedError,
-    Place,
-    refuse,
-    reject,
-    reject_value,
-    show,
-)
+from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, reject, reject_value, show
 
 _ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
 _LONGEST_NAME = 100  # of an attribute
@@ -79,12 +64,7 @@ class Allowlist:
             providers[ep] = self._options(ep, kinds, options)
         return providers
 
-    def _options(
-        self,
-        ep: str,
-        kinds: Iterable[str],
-        options: Values,
-    ) -> Settings:
+    def _options(self, ep: str, kinds: Iterable[str], options: Values) -> Settings:
         """Look up the options of an EP, and add those that the backend always sends. One kind must permit all."""
         refusals = []
         for kind in kinds:
@@ -96,13 +76,7 @@ class Allowlist:
                 refusals.append(refusal)
         raise refusals[0]
 
-    def _settings(
-        self,
-        table: Table,
-        container: Place,
-        values: Values,
-        kind: str = "",
-    ) -> dict[str, Setting]:
+    def _settings(self, table: Table, container: Place, values: Values, kind: str = "") -> dict[str, Setting]:
         """Look up names and values, or refuse the first one that the table does not permit.
 
         :param kind: of the EP that the container specifies.
@@ -113,13 +87,7 @@ class Allowlist:
             settings[name] = self.setting_of(table, place, value, kind)
         return settings
 
-    def setting_of(
-        self,
-        table: Table,
-        place: Place,
-        value: object,
-        kind: str = "",
-    ) -> Setting:
+    def setting_of(self, table: Table, place: Place, value: object, kind: str = "") -> Setting:
         """Look up a name and a value, or refuse them. Every setting that ORT receives passes this function."""
         try:
             rule = self.rule_of(table, place, kind)
@@ -129,12 +97,7 @@ class Allowlist:
             raise
         return Setting(place, rule, parsed, rule.kind.render(parsed))
 
-    def rule_of(
-        self,
-        table: Table,
-        place: Place,
-        kind: str = "",
-    ) -> Rule:
+    def rule_of(self, table: Table, place: Place, kind: str = "") -> Rule:
         """Return the rule of a name, or refuse the name."""
         name = place.keyword if place.key is None else place.key
         rule = table.get(name)
@@ -151,12 +114,7 @@ class Allowlist:
             refuse(place, f"ORT {_text_of(release)} ignores it, as all releases from {first} do")
         return rule
 
-    def _parsed(
-        self,
-        rule: Rule,
-        place: Place,
-        value: object,
-    ) -> object:
+    def _parsed(self, rule: Rule, place: Place, value: object) -> object:
         try:
             return rule.kind.parse(value)
         except ForbiddenError as error:
@@ -175,11 +133,7 @@ def _text_of(release: tuple[int, int]) -> str:
     return f"{major}.{minor}"
 
 
-def _refuse_attribute(
-    table: Table,
-    name: str,
-    value: object,
-) -> None:
+def _refuse_attribute(table: Table, name: str, value: object) -> None:
     """Refuse an attribute that is not permitted, and accept a name that is not an attribute."""
     if name in LIBRARIES or name == PERMIT:
         reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'

@@ -23,8 +23,7 @@ _CPU_OR_GPU = Need(
 )
 _STREAMS = "Streams, which share the CPU threads. Each of the parallel runs of a session uses one stream."
 _TWO_THREADS = Threads(
-    2,
-    "a run that fails can return the output of the previous run, or terminate the process (a defect of OpenVINO)",
+    2, "a run that fails can return the output of the previous run, or terminate the process (a defect of OpenVINO)"
 )
 
 

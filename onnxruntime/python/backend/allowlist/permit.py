@@ -10,22 +10,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from onnxruntime.backend.allowlist import (
-    conditions,
-    threads,
-    unknown_arguments,
-)
+from onnxruntime.backend.allowlist import conditions, threads, unknown_arguments
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.look_up import Allowlist, refuse_while_model_configures
-from onnxruntime.backend.allowlist.rules import (
-    NOTHING,
-    Settings,
-    Texts,
-    Values,
-    texts_of,
-    values_of,
-)
+from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts, Values, texts_of, values_of
 from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 

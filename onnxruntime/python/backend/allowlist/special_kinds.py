@@ -12,15 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onnxruntime.backend.allowlist.value_kinds import (
-    Choice,
-    Flag,
-    Integer,
-    Kind,
-    Text,
-    text_of,
-    whole,
-)
+from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text, text_of, whole
 
 
 class ForbiddenError(ValueError):
@@ -89,13 +81,7 @@ class Spelled(Choice):
 class Parts(Text):
     """Text whose parts, which match another pattern, are different."""
 
-    def __init__(
-        self,
-        pattern: str,
-        accepts: str,
-        max_bytes: int,
-        part: str,
-    ) -> None:
+    def __init__(self, pattern: str, accepts: str, max_bytes: int, part: str) -> None:
         super().__init__(pattern, accepts, max_bytes)
         self.part = part
 
@@ -132,12 +118,7 @@ class Names(Kind):
     """
 
     def __init__(
-        self,
-        known: Callable[[], Iterable[str]],
-        accepts: str,
-        separator: str = ";",
-        *,
-        empty: bool = False,
+        self, known: Callable[[], Iterable[str]], accepts: str, separator: str = ";", *, empty: bool = False
     ) -> None:
         self.known = known
         self.separator = separator

@@ -15,13 +15,7 @@ from onnxruntime.backend.allowlist.session_config import MOST_FOLDED, SESSION_CO
 from onnxruntime.backend.allowlist.value_kinds import Integer
 
 # The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, and PERMIT.
-KEYWORDS = (
-    "provider_options",
-    "session_config",
-    "run_config",
-    "session_options",
-    "free_dimension_overrides",
-)
+KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 MOST_ENTRIES = 256  # of a mapping, and of a call. ORT has fewer keys
 # Keyword argument to the settings that it contains by name.
 BY_KEYWORD = {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG, "session_options": SESSION_ATTRIBUTES}

@@ -12,13 +12,7 @@ from itertools import islice
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.rules import Values
-from onnxruntime.backend.errors import (
-    Place,
-    nearest,
-    reject,
-    show,
-    warn,
-)
+from onnxruntime.backend.errors import Place, nearest, reject, show, warn
 from onnxruntime.backend.limits import LIMITS
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names

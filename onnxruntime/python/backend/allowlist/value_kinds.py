@@ -122,12 +122,7 @@ class Choice(Kind):
 class Text(Kind):
     """ASCII text that matches a pattern completely."""
 
-    def __init__(
-        self,
-        pattern: str,
-        accepts: str,
-        max_bytes: int = 256,
-    ) -> None:
+    def __init__(self, pattern: str, accepts: str, max_bytes: int = 256) -> None:
         self.pattern = pattern
         self.max_bytes = max_bytes
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"

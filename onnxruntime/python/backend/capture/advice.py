@@ -26,11 +26,7 @@ _KEYWORD = "provider_options"
 _Open = Callable[[Permit], InferenceSession]
 
 
-def explain(
-    error: Exception,
-    permit: Permit,
-    open_again: _Open,
-) -> None:
+def explain(error: Exception, permit: Permit, open_again: _Open) -> None:
     """Raise a clearer error if ORT does not capture the model. Return if the error has another cause.
 
     :param open_again: opens the model with another permit.
@@ -53,12 +49,7 @@ def explain(
     ) from None
 
 
-def _reason_and_advice(
-    error: Exception,
-    ep: str,
-    permit: Permit,
-    open_again: _Open,
-) -> tuple[str, str]:
+def _reason_and_advice(error: Exception, ep: str, permit: Permit, open_again: _Open) -> tuple[str, str]:
     without = _without_capture(permit, ep)
     ordinary = _opened(open_again, without)
     names = reports.free_dimensions(ordinary) if ordinary else []

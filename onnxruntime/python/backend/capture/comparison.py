@@ -46,11 +46,7 @@ def _other_floats(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(array == 0, small, smaller)
 
 
-def differing(
-    got: _Outputs,
-    want: _Outputs,
-    again: Callable[[], _Outputs] | None,
-) -> list[int]:
+def differing(got: _Outputs, want: _Outputs, again: Callable[[], _Outputs] | None) -> list[int]:
     """Return the positions of the outputs of a replay that no run without capture returns.
 
     :param want: the outputs of a run without capture, for which the buffers of the replay were made.

@@ -261,12 +261,7 @@ def _unknown_node(graph: onnx.GraphProto) -> str:
     return ""
 
 
-def _meets(
-    condition: Condition,
-    node: onnx.NodeProto,
-    axes: set[str],
-    outputs: set[str],
-) -> bool:
+def _meets(condition: Condition, node: onnx.NodeProto, axes: set[str], outputs: set[str]) -> bool:
     """Return whether a node meets the condition of its operator.
 
     :param axes: the constants that are not empty.

@@ -50,12 +50,7 @@ class Graph:
         self._last_options = call, options
         return options
 
-    def add_input(
-        self,
-        name: str,
-        array: np.ndarray,
-        buffer: OrtValue,
-    ) -> None:
+    def add_input(self, name: str, array: np.ndarray, buffer: OrtValue) -> None:
         """Bind the buffer of the next input, of which :meth:`replay` takes arrays like this one."""
         self.inputs.append((name, buffer))
         self.binding.bind_ortvalue_input(name, buffer)

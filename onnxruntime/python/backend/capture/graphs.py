@@ -50,12 +50,7 @@ _RUN_WITH_IOBINDING = InferenceSession.run_with_iobinding
 class Capture:
     """The captured graphs of one session. Any number of threads and prepared models may call :meth:`run`."""
 
-    def __init__(
-        self,
-        session: InferenceSession,
-        switched_on: list[str],
-        checked: bool,
-    ) -> None:
+    def __init__(self, session: InferenceSession, switched_on: list[str], checked: bool) -> None:
         """Use the EPs that capture, and whether :func:`eligibility.check` has checked the session."""
         ep = switched_on[0]
         self._session: InferenceSession = proxy(session)  # the session refers to this object
@@ -130,13 +125,7 @@ class Capture:
     def _ordinary_alone(self, _: object, feeds: _Feeds, call: RunSettings) -> Outputs:
         return self.lock.run_alone(call.options, self._ordinary, feeds, call)
 
-    def _capture_or_replay(
-        self,
-        graphs: dict[tuple, Graph],
-        key: tuple,
-        feeds: _Feeds,
-        call: RunSettings,
-    ) -> Outputs:
+    def _capture_or_replay(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> Outputs:
         graph = graphs.get(key)
         if graph is None:
             return self.lock.run_alone(None, self._capture, graphs, key, feeds, call)
@@ -199,12 +188,7 @@ class Capture:
 
         return fast_run
 
-    def replay_arrays(
-        self,
-        graph: Graph,
-        options: RunOptions,
-        inputs: Sequence[object],
-    ) -> Outputs | None:
+    def replay_arrays(self, graph: Graph, options: RunOptions, inputs: Sequence[object]) -> Outputs | None:
         """Replay a graph, or return ``None`` if it cannot replay for these inputs. Call it under the lock."""
         if self.lock.other_devices:
             return None
@@ -228,12 +212,7 @@ class Capture:
             checked[name] = value
         return checked
 
-    def _replay(
-        self,
-        graph: Graph,
-        feeds: _Feeds,
-        call: RunSettings,
-    ) -> Outputs:
+    def _replay(self, graph: Graph, feeds: _Feeds, call: RunSettings) -> Outputs:
         """Run a graph. The first time, ORT captures it. The caller is alone or holds ``_turn``."""
         for name, buffer in graph.inputs:
             buffer.update_inplace(feeds[name])
@@ -245,13 +224,7 @@ class Capture:
         options = with_id(call, ORDINARY).options
         return self._session.run(self._output_names, feeds, options)
 
-    def _capture(
-        self,
-        graphs: dict[tuple, Graph],
-        key: tuple,
-        feeds: _Feeds,
-        call: RunSettings,
-    ) -> Outputs:
+    def _capture(self, graphs: dict[tuple, Graph], key: tuple, feeds: _Feeds, call: RunSettings) -> Outputs:
         """Capture and compare the graph of a key. If that fails, nothing replays the graph."""
         if key in graphs:  # another thread has captured it since, for all threads
             return self._replay(graphs[key], feeds, call)
@@ -290,12 +263,7 @@ class Capture:
         self._ids.refused.pop(key, None)
         return outputs
 
-    def _new_graph(
-        self,
-        graph_id: str,
-        inputs: Mapping[str, np.ndarray],
-        outputs: Sequence[np.ndarray],
-    ) -> Graph:
+    def _new_graph(self, graph_id: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> Graph:
         """Return a graph that is not captured yet, with buffers for such inputs and outputs."""
         graph = Graph(graph_id, self._session)
         self._begun.append(graph)

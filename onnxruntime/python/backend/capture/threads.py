@@ -30,13 +30,7 @@ _ENDED = "an exception has ended the thread that executes the runs of this sessi
 class Threads:
     """The graphs of each of the first ``MOST_THREADS`` threads of a session, and a worker that runs for all others."""
 
-    def __init__(
-        self,
-        lock: locks.SessionLock,
-        device_id: int,
-        common: bool,
-        worker: bool,
-    ) -> None:
+    def __init__(self, lock: locks.SessionLock, device_id: int, common: bool, worker: bool) -> None:
         """If ``common``, all threads share graphs, as on WebGPU. If ``worker``, it makes all runs, as on TensorRT."""
         self._lock = lock
         self._common: dict[tuple, Any] | None = {} if common else None
@@ -152,11 +146,7 @@ class _Work:
 
 
 def _serve(
-    end: weakref.ref[Worker],
-    works: SimpleQueue,
-    serving: threading.Lock,
-    lock: locks.SessionLock,
-    device_id: int,
+    end: weakref.ref[Worker], works: SimpleQueue, serving: threading.Lock, lock: locks.SessionLock, device_id: int
 ) -> None:
     """Do works in their order until the worker ends, unless another thread of the same worker does.
 

@@ -102,32 +102,17 @@ def _faults(config: dict, process: Process) -> Iterator[dict]:
     """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
     problems = []
     for keyword, provider, text in list(configuration.faults(config)):
-        found = problem(
-            text,
-            config,
-            keyword=keyword,
-            provider=provider,
-            reason=text,
-        )
+        found = problem(text, config, keyword=keyword, provider=provider, reason=text)
         problems.append(found)
         if provider:
             config.get(keyword, {}).pop(provider, None)
         else:
             config.pop(keyword, None)
     yield from problems
-    for keyword, module in (
-        ("extensions", extensions),
-        ("plugins", plugins),
-    ):
+    for keyword, module in (("extensions", extensions), ("plugins", plugins)):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                yield problem(
-                    text,
-                    config,
-                    keyword=keyword,
-                    key=name,
-                    reason=text,
-                )
+                yield problem(text, config, keyword=keyword, key=name, reason=text)
     for text in narrowing.faults(config.get(PERMIT, {}), process):
         yield problem(text, keyword=PERMIT, reason=text)
 
@@ -173,11 +158,7 @@ def _kind_with(name: str, settings: Mapping) -> str:
     raise KeyError(name)
 
 
-def problem(
-    error: object,
-    specified: Mapping | None = None,
-    **fields: object,
-) -> dict:
+def problem(error: object, specified: Mapping | None = None, **fields: object) -> dict:
     """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
 
     The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
@@ -187,14 +168,7 @@ def problem(
         error = error.__cause__
     if isinstance(error, (InputError, NotPermittedError)):
         fields = vars(error)
-    result: dict[str, Any] = {
-        "message": message,
-        "keyword": "",
-        "provider": "",
-        "key": "",
-        "value": None,
-        "reason": "",
-    }
+    result: dict[str, Any] = {"message": message, "keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
     result |= fields
     value: object = specified
     if not result["keyword"]:

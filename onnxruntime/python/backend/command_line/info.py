@@ -92,25 +92,12 @@ def _wheels() -> list[str]:
 def _provider(name: str, kind: str, reason: str) -> dict:
     devices = []
     for one in presence.plugin_devices(name):
-        device = {
-            "type": one.device.type.name,
-            "vendor": one.device.vendor,
-        }
+        device = {"type": one.device.type.name, "vendor": one.device.vendor}
         devices.append(device)
-    return {
-        "name": name,
-        "kind": kind,
-        "devices": devices,
-        "works": not reason,
-        "reason": reason,
-    }
+    return {"name": name, "kind": kind, "devices": devices, "works": not reason, "reason": reason}
 
 
-def on_each(
-    eps: Iterable[str],
-    arguments: list[str],
-    flags: Mapping[str, list[str]],
-) -> dict[str, tuple[dict, str]]:
+def on_each(eps: Iterable[str], arguments: list[str], flags: Mapping[str, list[str]]) -> dict[str, tuple[dict, str]]:
     """Return the result of ``run`` on each EP, and the reason if it fails. An EP can have separate flags."""
 
     def try_ep(ep: str) -> tuple[dict, str]:
@@ -140,13 +127,7 @@ def in_child(arguments: list[str], *, configured: bool = False) -> tuple[dict, s
     if not configured:
         environment.pop(ENVIRONMENT, None)
     try:
-        ran = subprocess.run(
-            command,
-            capture_output=True,
-            env=environment,
-            timeout=_SECONDS,
-            check=False,
-        )
+        ran = subprocess.run(command, capture_output=True, env=environment, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return {}, f"the process did not end within {_SECONDS} s"
     if ran.returncode == 0:

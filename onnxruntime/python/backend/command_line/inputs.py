@@ -19,12 +19,7 @@ from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.runs.values import as_array
 
 
-def values(
-    nodes: list,
-    given: list[str],
-    shapes: list[str],
-    seed: int = 0,
-) -> list:
+def values(nodes: list, given: list[str], shapes: list[str], seed: int = 0) -> list:
     """Return a value for each input of a session, from texts ``NAME=VALUE`` and ``NAME=1x3x224x224``.
 
     :raises InputError: if a text is not a value of the input.
@@ -44,11 +39,7 @@ def values(
     return found
 
 
-def specified(
-    nodes: list,
-    given: list[str],
-    shapes: list[str],
-) -> tuple[dict[str, object], dict[str, tuple[int, ...]]]:
+def specified(nodes: list, given: list[str], shapes: list[str]) -> tuple[dict[str, object], dict[str, tuple[int, ...]]]:
     """Return the values, and the shapes of random values, by the name of the input."""
     texts = _texts(nodes, given)
     sizes = {}
@@ -100,11 +91,7 @@ def _check_shapes(nodes: list, known: set[str]) -> None:
 
 def declared(node) -> dict:
     """Return the name, type and shape of an input or output in the model."""
-    return {
-        "name": node.name,
-        "type": tensors.readable(node.type),
-        "shape": list(node.shape or ()),
-    }
+    return {"name": node.name, "type": tensors.readable(node.type), "shape": list(node.shape or ())}
 
 
 def declaration(value: dict) -> str:
@@ -118,12 +105,7 @@ def declaration(value: dict) -> str:
     return text
 
 
-def free_shapes(
-    nodes: list,
-    size: int = 1,
-    *,
-    only_last: bool = True,
-) -> list[str]:
+def free_shapes(nodes: list, size: int = 1, *, only_last: bool = True) -> list[str]:
     """Return a ``--shape`` value for each input with free dimensions. Equal names have equal sizes.
 
     The last free dimension has ``size``, or without ``only_last``, all but the first. The others have the size 1.
@@ -149,12 +131,7 @@ def free_shapes(
     return texts
 
 
-def _by_name(
-    flag: str,
-    form: str,
-    given: list[str],
-    nodes: list,
-) -> dict[str, str]:
+def _by_name(flag: str, form: str, given: list[str], nodes: list) -> dict[str, str]:
     names = [node.name for node in nodes]
     by_name = {}
     for text in given:
@@ -177,11 +154,7 @@ def _shape(name: str, text: str) -> tuple[int, ...]:
     return tuple(map(int, sizes))
 
 
-def _random(
-    node,
-    shape: tuple[int, ...],
-    generator: np.random.Generator,
-) -> np.ndarray:
+def _random(node, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
     """Return random values that are the same in every invocation: floats from 0 to 1, and integers 0 or 1."""
     element = tensors.element_type(node.type)
     if element is None:
@@ -256,11 +229,7 @@ def described(node, value: object) -> dict:
         name = value.dtype.name
         if name == "object":
             name = "string"
-    return {
-        "name": node.name,
-        "type": name,
-        "shape": shape,
-    }
+    return {"name": node.name, "type": name, "shape": shape}
 
 
 def writable(array: np.ndarray) -> np.ndarray:

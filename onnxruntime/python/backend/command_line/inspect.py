@@ -55,10 +55,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
 
 
 def _providers(
-    chosen: argparse.Namespace,
-    rep: OnnxRuntimeBackendRep,
-    requested: dict[str, dict],
-    proposal: Proposal,
+    chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep, requested: dict[str, dict], proposal: Proposal
 ) -> list[dict]:
     """Return the nodes of each EP. Each EP except the CPU EP runs in a separate process.
 
@@ -110,12 +107,7 @@ def _provider(name: str, kind: str) -> dict:
 
 def _of_file(path: Path) -> dict:
     """Return the facts that the file of an ONNX model contains, or the size of an ORT file."""
-    facts: dict[str, object] = {
-        "bytes": path.stat().st_size,
-        "ir_version": None,
-        "opsets": None,
-        "parameters": None,
-    }
+    facts: dict[str, object] = {"bytes": path.stat().st_size, "ir_version": None, "opsets": None, "parameters": None}
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception:  # the classes of protobuf
@@ -178,11 +170,7 @@ def _show_opsets(result: dict, page: Page) -> None:
     page.add(f"{listed} (IR version {result['ir_version']})", _COLUMN, "opsets")
 
 
-def _show_provider(
-    provider: dict,
-    sizes: dict[str, int],
-    page: Page,
-) -> None:
+def _show_provider(provider: dict, sizes: dict[str, int], page: Page) -> None:
     nodes = provider["nodes"]
     on_cpu = provider["operators_on_cpu"]
     if provider["error"]:

@@ -21,16 +21,7 @@ from typing import NoReturn
 import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.command_line import (
-    check,
-    info,
-    inspect,
-    options,
-    output,
-    report,
-    run,
-    schema,
-)
+from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
 from onnxruntime.backend.command_line.configurations import problem
 from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
 from onnxruntime.backend.errors import warn
@@ -125,11 +116,7 @@ def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
     parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
 
 
-def _instead_of(
-    option: str,
-    value: str,
-    known: Mapping[str, argparse.Action],
-) -> str:
+def _instead_of(option: str, value: str, known: Mapping[str, argparse.Action]) -> str:
     """Return the option of this command for an option of another program, or with a similar name, or ``""``."""
     if option in _SELECT_PROVIDER and "--provider-option" in known:
         return f"--provider-option {value or 'EP'}"
@@ -155,21 +142,11 @@ def _parser() -> _Parser:
     version = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {__version__}"
     use = "print the versions of ORT and of the backend, and exit"
     parser.add_argument("--version", action="version", version=version, help=use)
-    commands = parser.add_subparsers(
-        title="commands",
-        metavar="COMMAND",
-        prog=PROGRAM,
-        required=True,
-    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog=PROGRAM, required=True)
     for name, module in _COMMANDS.items():
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
-        command = commands.add_parser(
-            name,
-            help=purpose,
-            description=description,
-            allow_abbrev=False,
-        )
+        command = commands.add_parser(name, help=purpose, description=description, allow_abbrev=False)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
         words = ["%(prog)s"]
@@ -179,13 +156,7 @@ def _parser() -> _Parser:
         command.usage = " ".join([*words, "..."])
         command.set_defaults(command=module, name=name, parser=command)
         use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
-        command.add_argument(
-            "--plugin",
-            metavar="PACKAGE|EP=LIBRARY",
-            action="append",
-            default=[],
-            help=use,
-        )
+        command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
         use = "print the warnings and errors in ORT's log"
         command.add_argument("--log", action="store_true", help=use)
         command.add_argument("--json", action="store_true", help="print one JSON object")

@@ -29,19 +29,10 @@ def percentiles(samples: list[float]) -> dict[str, float]:
     """Return the 50th, 90th and 99th percentile of seconds, in milliseconds."""
     found = np.percentile(samples, (50, 90, 99), method="inverted_cdf")
     p50, p90, p99 = map(float, found * 1000)
-    return {
-        "p50": p50,
-        "p90": p90,
-        "p99": p99,
-    }
+    return {"p50": p50, "p90": p90, "p99": p99}
 
 
-def difference(
-    value: object,
-    expected: object,
-    rtol: float,
-    atol: float,
-) -> dict:
+def difference(value: object, expected: object, rtol: float, atol: float) -> dict:
     """Compare outputs with :func:`numpy.isclose`.
 
     The ``index`` is the place of the largest difference, with both values. The share of the elements beyond the
@@ -84,10 +75,7 @@ def difference(
 
 
 def _differences(
-    ours: np.ndarray,
-    theirs: np.ndarray,
-    rtol: float,
-    atol: float,
+    ours: np.ndarray, theirs: np.ndarray, rtol: float, atol: float
 ) -> tuple[np.ndarray, float, np.ndarray]:
     """Return the absolute differences, the largest relative one, and whether each element is beyond the tolerance.
 

@@ -15,10 +15,7 @@ from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.command_line.output import MistakeError, Page
-from onnxruntime.backend.refusals.suggestions import (
-    provider_named,
-    similar_provider,
-)
+from onnxruntime.backend.refusals.suggestions import provider_named, similar_provider
 from onnxruntime.backend.session import presence
 
 
@@ -46,12 +43,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
                 others += 1
             else:
                 entries.append(entry)
-        shown = {
-            "title": table.title,
-            "provider": table.provider,
-            "entries": entries,
-            "others": others,
-        }
+        shown = {"title": table.title, "provider": table.provider, "entries": entries, "others": others}
         tables.append(shown)
 
     result = {
@@ -73,34 +65,10 @@ class _Table(NamedTuple):
 
 # Besides the tables of EPs.
 _OF_SESSION_AND_RUN = [
-    _Table(
-        "session",
-        "session_config",
-        "",
-        session_config.SESSION_CONFIG,
-        refusals.SESSION_CONFIG,
-    ),
-    _Table(
-        "session",
-        "keyword arguments of prepare",
-        "",
-        attributes.SESSION_ATTRIBUTES,
-        refusals.SESSION_ATTRIBUTES,
-    ),
-    _Table(
-        "run",
-        "run_config",
-        "",
-        run_config.RUN_CONFIG,
-        refusals.RUN_CONFIG,
-    ),
-    _Table(
-        "run",
-        "keyword arguments of run",
-        "",
-        attributes.RUN_ATTRIBUTES,
-        refusals.RUN_ATTRIBUTES,
-    ),
+    _Table("session", "session_config", "", session_config.SESSION_CONFIG, refusals.SESSION_CONFIG),
+    _Table("session", "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES),
+    _Table("run", "run_config", "", run_config.RUN_CONFIG, refusals.RUN_CONFIG),
+    _Table("run", "keyword arguments of run", "", attributes.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES),
 ]
 
 
@@ -129,25 +97,14 @@ def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
     tables = []
     for name, kinds in refusals.provider_tables().items():
         for kind, reviewed in kinds.items():
-            table = _Table(
-                name,
-                f"{name} ({kind})",
-                name,
-                reviewed,
-                of_every,
-            )
+            table = _Table(name, f"{name} ({kind})", name, reviewed, of_every)
             tables.append(table)
     return tables
 
 
 def _described(name: str, rule: Rule | refusals.Refused) -> dict:
     if not isinstance(rule, Rule):
-        return {
-            "name": name,
-            "permitted": False,
-            "hazard": rule.hazard,
-            "reason": rule.reason,
-        }
+        return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
     return {
         "name": name,
         "permitted": True,

@@ -78,12 +78,7 @@ class Page:
         self.width = width
         self._lines: list[str] = []
 
-    def add(
-        self,
-        text: str = "",
-        indent: int = 0,
-        label: str = "",
-    ) -> None:
+    def add(self, text: str = "", indent: int = 0, label: str = "") -> None:
         """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
         first = f"{printable(label):{indent}}"
         lines = textwrap.wrap(
@@ -101,12 +96,7 @@ class Page:
         """Add a command as it is: a shell cannot run a command that is wrapped."""
         self._lines.append(f"  {printable(command)}")
 
-    def rows(
-        self,
-        label: str,
-        texts: Iterable[str],
-        indent: int,
-    ) -> None:
+    def rows(self, label: str, texts: Iterable[str], indent: int) -> None:
         """Add a paragraph for each text, with a label before the first one."""
         for text in texts:
             self.add(text, indent, label)
@@ -153,12 +143,7 @@ def result_stream() -> Iterator[TextIO]:
     if is_of_process:
         kept = os.dup(out.fileno())
         os.dup2(2, out.fileno())
-        out = os.fdopen(
-            kept,
-            "w",
-            encoding=out.encoding,
-            errors="backslashreplace",
-        )
+        out = os.fdopen(kept, "w", encoding=out.encoding, errors="backslashreplace")
     with contextlib.redirect_stdout(sys.stderr):
         yield out
         out.flush()

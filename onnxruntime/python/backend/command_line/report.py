@@ -24,18 +24,9 @@ from onnxruntime.backend.provider_names import CPU, ON_ANY_DEVICE
 
 # By the option of a form: a function that returns the text of the form, and the help for the option.
 _FORMS = {
-    "html": (
-        report_page.html,
-        "write an HTML page that compares all operators and tests",
-    ),
-    "csv": (
-        report_tables.csv_text,
-        "write a CSV file with one row for each test and configuration",
-    ),
-    "markdown": (
-        report_tables.markdown,
-        "write Markdown tables of the totals, operators, and failed tests",
-    ),
+    "html": (report_page.html, "write an HTML page that compares all operators and tests"),
+    "csv": (report_tables.csv_text, "write a CSV file with one row for each test and configuration"),
+    "markdown": (report_tables.markdown, "write Markdown tables of the totals, operators, and failed tests"),
 }
 # onnx creates each test for each device, and skips the tests of devices that the backend does not support.
 _OTHER_DEVICE = re.compile(r"support device \w+$")
@@ -83,12 +74,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
 
     tests = _sorted(tests)
     nodes, results = _of_operators(tests)
-    result = {
-        "configurations": configurations,
-        "operators": nodes,
-        "operator_tests": results,
-        "tests": tests,
-    }
+    result = {"configurations": configurations, "operators": nodes, "operator_tests": results, "tests": tests}
     tables.write(chosen, _FORMS, result)
     return result, INTERRUPTED if interrupted else 0
 
@@ -154,12 +140,7 @@ def _lines(path: str) -> Iterator[dict]:
     report = json.loads(content)
     for outcome in ("passed", "failed", "skipped"):
         for test in report[outcome]:
-            yield {
-                "test": test,
-                "outcome": outcome,
-                "reason": "",
-                "models": [],
-            }
+            yield {"test": test, "outcome": outcome, "reason": "", "models": []}
 
 
 def _result(line: dict) -> dict:

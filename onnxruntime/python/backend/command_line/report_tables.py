@@ -58,11 +58,7 @@ def totals(result: dict) -> Table:
     return Table("Number of tests", _names(result), rows)
 
 
-def _number(
-    count: int,
-    outcome: str,
-    kind: str,
-) -> Cell:
+def _number(count: int, outcome: str, kind: str) -> Cell:
     if not count:
         return Cell("0")
     return Cell(str(count), outcome, kind)
@@ -130,12 +126,7 @@ def _of_test(one: dict | None) -> Cell:
     return _cell(result, _nodes(one), "passed", result)
 
 
-def _cell(
-    text: str,
-    more: str,
-    outcome: str,
-    kind: str = "",
-) -> Cell:
+def _cell(text: str, more: str, outcome: str, kind: str = "") -> Cell:
     if more:
         text += f": {more}"
     return Cell(text, outcome, kind)
@@ -169,14 +160,7 @@ def csv_text(result: dict) -> str:
     rows = [("test", "configuration", "result", "failure", "nodes", "reason")]
     for test, by_name in result["tests"].items():
         for name, one in by_name.items():
-            row = (
-                test,
-                name,
-                one["result"],
-                one["failure"],
-                _nodes(one),
-                one["reason"],
-            )
+            row = (test, name, one["result"], one["failure"], _nodes(one), one["reason"])
             rows.append(row)
     return tables.csv_text(rows)
 
@@ -189,11 +173,7 @@ def markdown(result: dict) -> str:
         if "failed" not in outcomes:
             del failed.rows[test]
     texts = []
-    for table in (
-        totals(result),
-        operators(result),
-        failed,
-    ):
+    for table in (totals(result), operators(result), failed):
         if table.rows:
             texts.append(tables.markdown(table))
     return "\n".join(texts)

@@ -27,15 +27,7 @@ import onnxruntime
 from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import (
-    configurations,
-    inputs,
-    measure,
-    run_page,
-    run_results,
-    run_tables,
-    tables,
-)
+from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
 from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
 from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
@@ -54,46 +46,17 @@ _TOLERANCES = {"rtol": 1e-3, "atol": 1e-5}  # the defaults
 _BOOLS = {"true": True, "false": False}
 # By the option of a form: a function that returns the text of the form, and the help for the option.
 FORMS = {
-    "html": (
-        run_page.html,
-        "write an HTML page with the latencies as a picture, the nodes, and the outputs",
-    ),
-    "csv": (
-        run_tables.csv_text,
-        "write a CSV file with one row for each configuration",
-    ),
-    "markdown": (
-        run_tables.markdown,
-        "write a Markdown table with one column for each configuration",
-    ),
+    "html": (run_page.html, "write an HTML page with the latencies as a picture, the nodes, and the outputs"),
+    "csv": (run_tables.csv_text, "write a CSV file with one row for each configuration"),
+    "markdown": (run_tables.markdown, "write a Markdown table with one column for each configuration"),
 }
 # Keyword argument to flag, metavariable, and help.
 _FLAGS = {
-    "provider_options": (
-        "--provider-option",
-        "EP.OPTION=VALUE",
-        "use EP with this option, or EP with the defaults",
-    ),
-    "session_config": (
-        "--session-config",
-        "KEY=VALUE",
-        "set a session config entry",
-    ),
-    "run_config": (
-        "--run-config",
-        "KEY=VALUE",
-        "set a run config entry",
-    ),
-    "session_options": (
-        "--session-option",
-        "NAME=VALUE",
-        "set a SessionOptions attribute",
-    ),
-    "free_dimension_overrides": (
-        "--free-dimension",
-        "NAME=SIZE",
-        "set the size of a named free dimension",
-    ),
+    "provider_options": ("--provider-option", "EP.OPTION=VALUE", "use EP with this option, or EP with the defaults"),
+    "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
+    "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
+    "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
+    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
 }
 
 
@@ -129,25 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_setting(parser: argparse.ArgumentParser, keyword: str) -> None:
     flag, form, use = _FLAGS[keyword]
-    parser.add_argument(
-        flag,
-        metavar=form,
-        dest=keyword,
-        help=use,
-        action="append",
-        default=[],
-    )
+    parser.add_argument(flag, metavar=form, dest=keyword, help=use, action="append", default=[])
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
     use = "register a custom operator library: PACKAGE, such as onnxruntime_extensions, or LIBRARY"
-    parser.add_argument(
-        "--extension",
-        metavar="PACKAGE|LIBRARY",
-        action="append",
-        default=[],
-        help=use,
-    )
+    parser.add_argument("--extension", metavar="PACKAGE|LIBRARY", action="append", default=[], help=use)
 
 
 def _tolerance(text: str) -> float:
@@ -198,10 +148,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     if interrupted:
         status = INTERRUPTED
     elif chosen.compare:
-        tolerance = {
-            "relative": chosen.rtol,
-            "absolute": chosen.atol,
-        }
+        tolerance = {"relative": chosen.rtol, "absolute": chosen.atol}
     result = {
         "model": chosen.model,
         "onnxruntime": onnxruntime.__version__,
@@ -215,20 +162,11 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     return result, status
 
 
-def _try(
-    chosen: argparse.Namespace,
-    tried: list[Tried],
-    described_inputs: list[dict],
-) -> None:
+def _try(chosen: argparse.Namespace, tried: list[Tried], described_inputs: list[dict]) -> None:
     """Prepare, run and compare the configurations. Keep the results of each step, because an interrupt can end this."""
     for number, one in enumerate(tried, 1):
         progress.show(f"preparing configuration {number} of {len(tried)}")
-        one.rep = one.attempt(
-            prepare,
-            chosen.model,
-            one.specified,
-            chosen.device,
-        )
+        one.rep = one.attempt(prepare, chosen.model, one.specified, chosen.device)
     opened = [one for one in tried if one.error is None]
     if not opened:
         return
@@ -271,11 +209,7 @@ def _configured(chosen: argparse.Namespace, config: str) -> Tried:
     return Tried(config, specified)
 
 
-def add_settings(
-    settings: dict,
-    keyword: str,
-    texts: list[str],
-) -> dict:
+def add_settings(settings: dict, keyword: str, texts: list[str]) -> dict:
     """Add settings of the command line to the settings of their keyword argument, and return all of them."""
     flag, form, _ = _FLAGS[keyword]
     for text in texts:
@@ -310,10 +244,7 @@ def _provider_and_option(text: str) -> tuple[str, str]:
 
 
 def prepare(
-    model: str,
-    config: dict,
-    device: str | None = None,
-    inherited: Iterable[str] = KEYWORDS,
+    model: str, config: dict, device: str | None = None, inherited: Iterable[str] = KEYWORDS
 ) -> OnnxRuntimeBackendRep:
     """Prepare a model, with a record of node assignments and the best reason if that fails."""
     if not Path(model).exists():
@@ -339,11 +270,7 @@ def prepare(
         raise MistakeError(text) from error
 
 
-def _measure(
-    repeat: int | None,
-    opened: list[Tried],
-    feeds: list,
-) -> None:
+def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
     """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
     if repeat is None:
         most = _MOST
@@ -366,18 +293,10 @@ def _measure(
                 one.seconds.append(time.perf_counter() - started)
 
 
-def _compare(
-    chosen: argparse.Namespace,
-    tried: list[Tried],
-    opened: list[Tried],
-    feeds: list,
-) -> None:
+def _compare(chosen: argparse.Namespace, tried: list[Tried], opened: list[Tried], feeds: list) -> None:
     """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
     # The CPU EP has the custom operator libraries and no other setting.
-    default = {
-        "provider_options": {CPU: {}},
-        "extensions": opened[0].specified["extensions"],
-    }
+    default = {"provider_options": {CPU: {}}, "extensions": opened[0].specified["extensions"]}
     try:
         rep = prepare(chosen.model, default, inherited=())
         reference = rep.run(feeds)
@@ -410,11 +329,7 @@ def _save(path: str, tried: list[Tried]) -> None:
                 _write(archive, prefix + node.name, output)
 
 
-def _write(
-    archive: zipfile.ZipFile,
-    name: str,
-    output: object,
-) -> None:
+def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
     """Write the arrays of an output. ``numpy.savez`` would not accept the name ``file``."""
     for place, array in measure.leaves(output):
         file = name

@@ -81,11 +81,7 @@ def find(chosen: argparse.Namespace, rep: OnnxRuntimeBackendRep) -> Proposal:
     return proposal
 
 
-def _choices(
-    options: list[str],
-    nodes: list,
-    shapes: list[str],
-) -> Iterator[Proposal]:
+def _choices(options: list[str], nodes: list, shapes: list[str]) -> Iterator[Proposal]:
     """Yield commands: on the requested EPs, also with fixed sizes and without their options, then on the CPU EP."""
     yield Proposal(shapes, options, {})
     if options:

@@ -56,10 +56,7 @@ class Tried:
 
 def of(one: Tried, first: Tried) -> dict:
     if one.error is not None:
-        return {
-            "configuration": one.label,
-            "error": configurations.problem(one.error, one.specified),
-        }
+        return {"configuration": one.label, "error": configurations.problem(one.error, one.specified)}
 
     rep = one.rep
     session_config = rep.session_config
@@ -122,8 +119,4 @@ def _latency(one: Tried, first: Tried) -> dict | None:
     if first.error is None:
         of_first = measure.percentiles(first.seconds)
         ratio = latency["p50"] / of_first["p50"]
-    return latency | {
-        "runs": len(one.seconds),
-        "warm_up": WARM_UP,
-        "ratio_to_first": ratio,
-    }
+    return latency | {"runs": len(one.seconds), "warm_up": WARM_UP, "ratio_to_first": ratio}

@@ -20,12 +20,7 @@ _COLUMN = 25  # of values, after their labels
 # The rows that compare the configurations.
 _COMPARING = ("p50 ms", "p90 ms", "p99 ms", "ratio", "runs", "outputs")
 _REFERENCES = {"difference": "the CPU EP", "difference_to_first": "configuration 1"}
-_SETTINGS = (
-    "provider_options",
-    "session_options",
-    "session_config",
-    "run_config",
-)
+_SETTINGS = ("provider_options", "session_options", "session_config", "run_config")
 
 
 def show(result: dict, page: Page) -> None:

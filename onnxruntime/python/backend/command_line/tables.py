@@ -78,11 +78,7 @@ def check_paths(chosen: argparse.Namespace, flags: Iterable[str]) -> None:
             raise MistakeError(f"--{other} and --{flag} would write the same file {text}")
 
 
-def write(
-    chosen: argparse.Namespace,
-    forms: Forms,
-    result: dict,
-) -> None:
+def write(chosen: argparse.Namespace, forms: Forms, result: dict) -> None:
     for name, (text_of, _) in forms.items():
         path = getattr(chosen, name)
         if path:
@@ -106,10 +102,7 @@ def _without_formula(cell: str) -> str:
 
 
 def markdown(table: Table) -> str:
-    lines = [
-        _markdown_row([table.title, *table.names]),
-        "|---" * (1 + len(table.names)) + "|\n",
-    ]
+    lines = [_markdown_row([table.title, *table.names]), "|---" * (1 + len(table.names)) + "|\n"]
     for name, cells in table.rows.items():
         texts = [cell.text for cell in cells]
         lines.append(_markdown_row([name, *texts]))
@@ -126,11 +119,7 @@ def _markdown_row(texts: list[str]) -> str:
     return f"| {row} |\n"
 
 
-def html_page(
-    title: str,
-    body: str,
-    style: str,
-) -> str:
+def html_page(title: str, body: str, style: str) -> str:
     """Return a page that loads nothing."""
     return f"""<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8">
@@ -143,10 +132,7 @@ def html_page(
 def html(table: Table) -> str:
     titles = map(_title, [table.title, *table.names])
     head = "".join(titles)
-    lines = [
-        '<div class="scroll"><table>',
-        f"<thead><tr>{head}</tr></thead><tbody>",
-    ]
+    lines = ['<div class="scroll"><table>', f"<thead><tr>{head}</tr></thead><tbody>"]
     for name, cells in table.rows.items():
         row = "".join(map(_cell, cells))
         lines.append(f"<tr>{_title(name)}{row}</tr>")

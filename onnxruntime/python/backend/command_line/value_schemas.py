@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxruntime.backend.allowlist.special_kinds import (
-    Fixed,
-    FlagOrInteger,
-    Member,
-    OneOf,
-)
+from onnxruntime.backend.allowlist.special_kinds import Fixed, FlagOrInteger, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
 
@@ -38,11 +33,7 @@ def schema_of(kind: Kind) -> dict[str, object]:
     if isinstance(kind, Member):
         return {"enum": list(kind.by_name)}
     if isinstance(kind, Text):
-        return {
-            "type": "string",
-            "maxLength": kind.max_bytes,
-            "pattern": f"^(?:{kind.pattern})$",
-        }
+        return {"type": "string", "maxLength": kind.max_bytes, "pattern": f"^(?:{kind.pattern})$"}
     return {"type": "string", "$comment": kind.accepts}
 
 
@@ -50,8 +41,5 @@ def _digits(**bounds: int) -> dict[str, Any]:
     """Return the schema of an integer within bounds, or of its digits."""
     number: dict[str, object] = {"type": "integer"}
     number.update(bounds)
-    digits = {
-        "type": "string",
-        "pattern": "^-?[0-9]{1,20}$",
-    }
+    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
     return {"anyOf": [number, digits]}

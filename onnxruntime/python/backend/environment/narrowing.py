@@ -10,28 +10,14 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 
 from __future__ import annotations
 
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-)
-from typing import (
-    Any,
-    Literal,
-    NoReturn,
-)
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NoReturn
 
 from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import (
-    Rule,
-    Setting,
-    Settings,
-    Table,
-    Values,
-)
+from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, PERMIT, table_of
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
@@ -69,13 +55,7 @@ class NarrowedAllowlist(Allowlist):
                 _refuse(place._replace(provider=name), place, permitted)
         return super().providers(specified)
 
-    def setting_of(
-        self,
-        table: Table,
-        place: Place,
-        value: object,
-        kind: str = "",
-    ) -> Setting:
+    def setting_of(self, table: Table, place: Place, value: object, kind: str = "") -> Setting:
         """Refuse a setting that callers may not set, or not to this value, too."""
         setting = super().setting_of(table, place, value, kind)
         within = _in_configuration(place)
@@ -130,11 +110,7 @@ def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
                 yield f"{PERMIT}: {refusals[0]}"
 
 
-def _tables_of(
-    container: Place,
-    names: Iterable[str],
-    process: Process,
-) -> dict[str, Table]:
+def _tables_of(container: Place, names: Iterable[str], process: Process) -> dict[str, Table]:
     """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
     if container.keyword != "provider_options":
         return {"": table_of(container.keyword, names)}
@@ -146,11 +122,7 @@ def _tables_of(
 
 
 def _check_values(
-    allowlist: Allowlist,
-    table: Table,
-    place: Place,
-    values: Iterable[object] | Literal[True],
-    kind: str,
+    allowlist: Allowlist, table: Table, place: Place, values: Iterable[object] | Literal[True], kind: str
 ) -> None:
     """Check that a table of the allowlist contains a name, and permits its values."""
     if values is True:
@@ -186,11 +158,7 @@ def _contains(values: Iterable[object], setting: Setting) -> bool:
 
 
 def _refuse(
-    place: Place,
-    container: Place,
-    permitted: Iterable[object],
-    what: str = "this setting",
-    value: str = "",
+    place: Place, container: Place, permitted: Iterable[object], what: str = "this setting", value: str = ""
 ) -> NoReturn:
     refuse(
         place,

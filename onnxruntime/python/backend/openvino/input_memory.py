@@ -49,12 +49,7 @@ class InputMemory:
         tensors.copy_bytes(value, own)
         return OrtValue.ortvalue_from_numpy_with_onnx_type(own, element)
 
-    def _array(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: np.dtype,
-    ) -> np.ndarray:
+    def _array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         own, memory = self._current.get(name, (_NOTHING, _NOTHING))
         if own.shape == shape and own.dtype == dtype:
             return own

@@ -35,16 +35,7 @@ _COMPUTED_IN = {
     "UINT32": "INT32",
 }
 # Operators that the built-in EP compiles in the body of a Scan. It leaves a Scan with others to the CPU EP.
-_IN_SCANS = {
-    "Add",
-    "Identity",
-    "MatMul",
-    "Mul",
-    "Neg",
-    "Relu",
-    "Sigmoid",
-    "Tanh",
-}
+_IN_SCANS = {"Add", "Identity", "MatMul", "Mul", "Neg", "Relu", "Sigmoid", "Tanh"}
 
 
 def that_ends_the_process(model: ModelProto) -> str:
@@ -231,21 +222,8 @@ def _clip(node: NodeProto, graph: _Graph) -> str:
     return f"is of int64, and has no maximum. {OPENVINO} returns 0 for positive values. Add a maximum"
 
 
-_OF_PLUGIN = {
-    "GRU": _recurrent,
-    "LSTM": _recurrent,
-    "RNN": _recurrent,
-    "Tile": _tile,
-}
-_OF_BUILT_IN = {
-    **_OF_PLUGIN,
-    "Cast": _copy,
-    "Clip": _clip,
-    "If": _if,
-    "Max": _copy,
-    "Min": _copy,
-    "Sum": _copy,
-}
+_OF_PLUGIN = {"GRU": _recurrent, "LSTM": _recurrent, "RNN": _recurrent, "Tile": _tile}
+_OF_BUILT_IN = {**_OF_PLUGIN, "Cast": _copy, "Clip": _clip, "If": _if, "Max": _copy, "Min": _copy, "Sum": _copy}
 
 
 def _sizes(value: ValueInfoProto) -> list[int]:
@@ -289,10 +267,7 @@ def _subgraphs(node: NodeProto) -> list[GraphProto]:
     return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
-def _with_inner(
-    nodes: Iterable[NodeProto],
-    operators: Container[str] | None = None,
-) -> Iterator[NodeProto]:
+def _with_inner(nodes: Iterable[NodeProto], operators: Container[str] | None = None) -> Iterator[NodeProto]:
     """Return nodes of these operators with the nodes of their subgraphs, by default of all operators."""
     for node in nodes:
         is_found = operators is None or node.op_type in operators

@@ -23,11 +23,7 @@ from onnxruntime.backend.session import model_file, model_outline, state
 class Origin:
     """The model from which ``prepare`` created an inner session, and from which a new one can be created."""
 
-    def __init__(
-        self,
-        model: str | bytes,
-        create: Callable[[], InferenceSession],
-    ) -> None:
+    def __init__(self, model: str | bytes, create: Callable[[], InferenceSession]) -> None:
         """Initialize it with a model, and a function that creates a session."""
         self._model = model
         self._create = create

@@ -80,22 +80,11 @@ class RunOrder:
         self._last: tuple[object, dict | None] | None = None
         self._inputs = InputMemory()
 
-    def run(
-        self,
-        waiting: RunOptions | None,
-        compute: Callable,
-        feeds: _Feeds,
-        options: RunOptions,
-    ) -> list:
+    def run(self, waiting: RunOptions | None, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         """Return the outputs of ``compute``. ``waiting`` can end the wait for other runs."""
         return self._lock.run_alone(waiting, self._run, compute, feeds, options)
 
-    def _run(
-        self,
-        compute: Callable,
-        feeds: _Feeds,
-        options: RunOptions,
-    ) -> list:
+    def _run(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         if self.copies and _shrinks(options):
             reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
         session = self.session()

@@ -114,13 +114,7 @@ def _order_of_new(session: InferenceSession, origin: Origin, outline: ModelProto
     is_apart = is_whole and inputs.isdisjoint(node.name for node in session.get_outputs())
     is_known = len(outline.graph.node) > 0 and fixed_shapes.are_fixed(outline)
     why = fixed_shapes.why_serial(outline, session)
-    order = RunOrder(
-        weakref.ref(session),
-        origin,
-        why,
-        copies=not is_apart,
-        always_twice=not (is_whole or is_known),
-    )
+    order = RunOrder(weakref.ref(session), origin, why, copies=not is_apart, always_twice=not (is_whole or is_known))
     if not why:
         order.not_for = session._providers
     return order

@@ -12,24 +12,8 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist import providers
 from onnxruntime.backend.allowlist.rules import Rule
-from onnxruntime.backend.provider_names import (
-    CUDA,
-    NV_TENSORRT_RTX,
-    OPENVINO,
-    OPENVINO_AUTO,
-    QNN,
-    TENSORRT,
-    WEBGPU,
-)
-from onnxruntime.backend.refusals import (
-    cuda,
-    nv_tensorrt_rtx,
-    openvino,
-    others,
-    qnn,
-    tensorrt,
-    webgpu,
-)
+from onnxruntime.backend.provider_names import CUDA, NV_TENSORRT_RTX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
+from onnxruntime.backend.refusals import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
 from onnxruntime.backend.refusals.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.refusals.others import EVERY_PROVIDER
 from onnxruntime.backend.refusals.run_config import RUN_CONFIG
@@ -68,12 +52,7 @@ def provider_tables() -> dict[str, dict[str, dict[str, Rule | Refused]]]:
     return reviewed
 
 
-def find(
-    where: str,
-    provider: str,
-    name: str,
-    kind: str = "",
-) -> Refused | None:
+def find(where: str, provider: str, name: str, kind: str = "") -> Refused | None:
     """Return the verdict on a refused name, if there is one.
 
     :param where: ``"provider_options"``, or a key of ``_TABLES``.

@@ -52,12 +52,7 @@ PLUGIN: dict[str, Refused] = {
         "ep.context_embed_mode",
     ),
     **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS),
-    **refused(
-        WRITES_FILES,
-        "writes a trace to a file",
-        "nv_enable_profiling",
-        "nv_profiling_output_file",
-    ),
+    **refused(WRITES_FILES, "writes a trace to a file", "nv_enable_profiling", "nv_profiling_output_file"),
     "nv_weight_stripped_engine_enable_experimental": Refused(READS_FILES, "reads weights from a model file"),
     "nv_detailed_build_log": Refused(DISCLOSES, "logs every step of building an engine"),
     **refused(

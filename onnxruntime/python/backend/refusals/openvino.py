@@ -86,10 +86,6 @@ PLUGIN: dict[str, Refused] = {
     **refused(UNBOUNDED, ARENA, *ARENA_OPTIONS),
     "hardware_device_type": Refused(NO_EFFECT, "the plugin silently ignores it as an unknown option"),
     **refused(
-        NO_EFFECT,
-        "the plugin silently ignores it as an unknown option",
-        "disable_dynamic_shapes",
-        "context",
-        "layout",
+        NO_EFFECT, "the plugin silently ignores it as an unknown option", "disable_dynamic_shapes", "context", "layout"
     ),
 }

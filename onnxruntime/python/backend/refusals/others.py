@@ -33,10 +33,7 @@ EVERY_PROVIDER: dict[str, Refused] = {
 BUILT_IN: dict[str, dict[str, Refused]] = {
     MIGRAPHX: {
         **refused(
-            NO_EFFECT,
-            "the EP reads it, but keeps the default",
-            "migraphx_mem_limit",
-            "migraphx_arena_extend_strategy",
+            NO_EFFECT, "the EP reads it, but keeps the default", "migraphx_mem_limit", "migraphx_arena_extend_strategy"
         ),
         **refused(
             READS_FILES,
@@ -88,12 +85,7 @@ BUILT_IN: dict[str, dict[str, Refused]] = {
     },
     DML: {
         **refused(
-            NOT_VERIFIED,
-            NOT_RUN,
-            "device_id",
-            "performance_preference",
-            "device_filter",
-            "disable_metacommands",
+            NOT_VERIFIED, NOT_RUN, "device_id", "performance_preference", "device_filter", "disable_metacommands"
         ),
         **refused(
             NO_EFFECT,

@@ -45,10 +45,7 @@ _OF_BOTH: dict[str, Refused] = {
         "sessions compute in float16",
     ),
     **refused(
-        NEEDS_REFUSED,
-        "the EP accepts it only together with soc_model",
-        "enable_htp_fp16_precision",
-        "htp_bf16_enable",
+        NEEDS_REFUSED, "the EP accepts it only together with soc_model", "enable_htp_fp16_precision", "htp_bf16_enable"
     ),
     "htp_arch": Refused(
         NOT_VERIFIED,
@@ -94,10 +91,7 @@ PLUGIN: dict[str, Refused] = {
     "htp_share_resource_optimization": Refused(OUTSIDE_SESSION, "sessions of the process share resources on the HTP"),
     "skip_backend_op_validation": Refused(UNSAFE_MEMORY, "QNN would run operators that it did not validate"),
     **refused(
-        NOT_VERIFIED,
-        "it acts on Windows only",
-        "enable_dx12_shared_memory_allocator",
-        "num_graph_prepare_threads",
+        NOT_VERIFIED, "it acts on Windows only", "enable_dx12_shared_memory_allocator", "num_graph_prepare_threads"
     ),
     **refused(
         NOT_VERIFIED,

@@ -330,12 +330,7 @@ def why_unknown(known: Table, place: Place, kind: str) -> str:
     return f"no options of this execution provider {have}{advice}"
 
 
-def why_refused(
-    where: str,
-    provider: str,
-    name: str,
-    kind: str = "",
-) -> str:
+def why_refused(where: str, provider: str, name: str, kind: str = "") -> str:
     """Return the documented reason of a refusal, or ``""``."""
     verdict = refusals.find(where, provider, name, kind)
     if verdict is None:
@@ -343,12 +338,7 @@ def why_refused(
     return verdict.text(of_run=where.startswith("run"))
 
 
-def similar_name(
-    keyword: str,
-    provider: str,
-    name: str,
-    known: Iterable[str],
-) -> str:
+def similar_name(keyword: str, provider: str, name: str, known: Iterable[str]) -> str:
     """Return the sentence that suggests names for an unknown name: names of the same table, or of other tables."""
     places = _other_places(name)
     if places:
@@ -406,12 +396,7 @@ def _other_places(name: str) -> list[str]:
     return places
 
 
-def _similar(
-    name: str,
-    known: Iterable[str],
-    *,
-    at_end: bool = False,
-) -> list[str]:
+def _similar(name: str, known: Iterable[str], *, at_end: bool = False) -> list[str]:
     """Return the known name with the most similar spelling, or else the few that contain whole words of the name.
 
     :param at_end: whether these words must be the end of the known name.

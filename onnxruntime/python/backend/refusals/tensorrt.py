@@ -32,11 +32,7 @@ BUILT_IN: dict[str, Refused] = {
         "trt_profile_max_shapes",
         "trt_profile_opt_shapes",
     ),
-    **refused(
-        LOADS_LIBRARY,
-        "the libraries are loaded before the session is created",
-        "trt_extra_plugin_lib_paths",
-    ),
+    **refused(LOADS_LIBRARY, "the libraries are loaded before the session is created", "trt_extra_plugin_lib_paths"),
     **refused(
         LOADS_LIBRARY,
         "a library that decrypts engines is loaded when the session is created",

@@ -47,11 +47,7 @@ class DirectRoute:
     """The runs of a session without captured graphs. :class:`capture.graphs.Capture` has the same public methods."""
 
     def __init__(
-        self,
-        session: InferenceSession,
-        inputs: ModelInputs,
-        outputs: list[NodeArg],
-        guard: Guard | None,
+        self, session: InferenceSession, inputs: ModelInputs, outputs: list[NodeArg], guard: Guard | None
     ) -> None:
         self._session = session
         self._inputs = inputs
@@ -153,12 +149,7 @@ class DirectRoute:
         return fast_run
 
 
-def _run_with_values(
-    session: InferenceSession,
-    feeds: Mapping,
-    outputs: list[str],
-    options: RunOptions,
-) -> list:
+def _run_with_values(session: InferenceSession, feeds: Mapping, outputs: list[str], options: RunOptions) -> list:
     """Run a session with outputs of types that numpy does not have. A feed is ``None`` for an absent optional."""
     values = {}
     for name, value in feeds.items():

@@ -35,12 +35,7 @@ class ModelInputs:
     :param has_concat: whether the model can have a Concat, which needs equal sizes for dimensions of the same name.
     """
 
-    def __init__(
-        self,
-        session: InferenceSession,
-        needs_elements: str = "",
-        has_concat: bool = False,
-    ) -> None:
+    def __init__(self, session: InferenceSession, needs_elements: str = "", has_concat: bool = False) -> None:
         self._inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
         self._only_input = None
         if len(self._inputs) == 1:
@@ -98,12 +93,7 @@ class ModelInputs:
                     reason = f"{_printable(dimension)} is {before} in {_printable(first)!r}. {_EARLIER_RUNS}"
                     raise self._without_elements(name, value, reason)
 
-    def _without_elements(
-        self,
-        name: str,
-        value: object,
-        reason: str,
-    ) -> Exception:
+    def _without_elements(self, name: str, value: object, reason: str) -> Exception:
         got = f"{tensors.describe(value)}: {reason}"
         return self._mismatch([(self.find(name), got)], InvalidArgument)
 
@@ -200,12 +190,7 @@ class ModelInputs:
             got=show(name),
         )
 
-    def _mismatch(
-        self,
-        wrong: list[tuple[NodeArg, str]],
-        error_class: type,
-        advice: str = "",
-    ) -> Exception:
+    def _mismatch(self, wrong: list[tuple[NodeArg, str]], error_class: type, advice: str = "") -> Exception:
         """Return the error for values that do not fit: for each, its input and a description of the value."""
         listed = wrong[:_MOST_LISTED]
         sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]

@@ -26,11 +26,7 @@ _ENCODED = os.fsencode(ENVIRONMENT) if os.supports_bytes_environ else ENVIRONMEN
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 
-    def __init__(
-        self,
-        attributes: Mapping,
-        entries: Mapping[str, str],
-    ) -> None:
+    def __init__(self, attributes: Mapping, entries: Mapping[str, str]) -> None:
         self.attributes = attributes
         self.entries = entries
         #: Run options that any number of runs can share, because ORT only reads them.

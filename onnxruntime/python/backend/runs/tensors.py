@@ -125,11 +125,7 @@ def to_array(value: OrtValue) -> ndarray | None:
     dtype = dtype_of(element)
     if _is_packed(dtype):
         data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-        packed = TensorProto(
-            data_type=element,
-            dims=value.shape(),
-            raw_data=data,
-        )
+        packed = TensorProto(data_type=element, dims=value.shape(), raw_data=data)
         return numpy_helper.to_array(packed)
     array = np.empty(value.shape(), dtype)
     if device == "cpu":

@@ -34,20 +34,9 @@ _SEQUENCE = "seq("
 _STRING = np.dtype(object)
 _LISTS = (list, tuple)
 # Python objects without an element type.
-_PLAIN = (
-    int,
-    float,
-    str,
-    bytes,
-    *_LISTS,
-)
+_PLAIN = (int, float, str, bytes, *_LISTS)
 # The Python representation of a container is not text that a caller means.
-_CONTAINERS = (
-    *_LISTS,
-    Mapping,
-    AbstractSet,
-    ndarray,
-)
+_CONTAINERS = (*_LISTS, Mapping, AbstractSet, ndarray)
 # By the element type of a map, a function that converts a number or a text to a builtin type, or raises an error.
 _ITEMS: dict[str, Callable] = {
     "string": str.__str__,
@@ -56,13 +45,7 @@ _ITEMS: dict[str, Callable] = {
     "double": lambda number: math.ldexp(number, 0),
 }
 _TEXTS = (str, bytes)
-_NUMBERS = (
-    int,
-    float,
-    np.bool_,
-    np.integer,
-    np.floating,
-)
+_NUMBERS = (int, float, np.bool_, np.integer, np.floating)
 _FLAT = (str, bytes, bytearray, memoryview)
 _RAGGED = "a list of lists of different lengths"
 _MOST_DIMENSIONS = 64  # numpy supports no more (32 before 2.0). A list that contains itself is nested deeper
@@ -338,11 +321,7 @@ def _fits(item_class: type, fitting: tuple) -> bool:
     return hasattr(item_class, "__array__") and not issubclass(item_class, np.generic)
 
 
-def _items_of(
-    items: list,
-    list_classes: set,
-    fitting: tuple,
-) -> list:
+def _items_of(items: list, list_classes: set, fitting: tuple) -> list:
     """Return the items of the lists among these items, or raise a ``ValueError`` if numpy must not convert them."""
     # Each list once: otherwise, a list that contains another one several times takes exponential time.
     lists = {}

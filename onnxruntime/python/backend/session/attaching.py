@@ -29,11 +29,7 @@ _PROPERTIES = {
 _SECTIONS = {OPENVINO: "CPU", OPENVINO_AUTO: "AUTO"}
 
 
-def option_texts(
-    name: str,
-    kind: str,
-    settings: Settings,
-) -> dict[str, str]:
+def option_texts(name: str, kind: str, settings: Settings) -> dict[str, str]:
     """Return the texts of an EP's options as ORT receives them."""
     texts = texts_of(settings)
     if kind != "plugin" or name not in _SECTIONS:
@@ -81,11 +77,7 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
     return None
 
 
-def _attach_built_in(
-    options: SessionOptions,
-    name: str,
-    texts: Texts,
-) -> None:
+def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:
     # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
     # entries, and the entries those that other EPs read from the call. The entries come first.
     for option, text in texts.items():
@@ -93,11 +85,7 @@ def _attach_built_in(
     options.add_provider(name, texts)
 
 
-def _choose_device(
-    name: str,
-    settings: Settings,
-    texts: dict[str, str],
-) -> object:
+def _choose_device(name: str, settings: Settings, texts: dict[str, str]) -> object:
     """Return a plugin EP's device: the one with the index ``device_id``, else the first. The WebGPU EP rejects two."""
     devices = presence.plugin_devices(name)
     index = int(texts.pop("device_id", 0))  # the EP would ignore or reject this option

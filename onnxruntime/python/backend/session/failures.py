@@ -44,11 +44,7 @@ def explain(error: Exception) -> str | None:
     for pattern, message in EXPLANATIONS.items():
         match = re.search(pattern, str(error))
         if match:
-            return message.format(
-                *match.groups(),
-                ort=onnxruntime.__version__,
-                error=error,
-            )
+            return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
     return None
 
 
@@ -66,11 +62,7 @@ def reject_setting(error: Exception, permit: Permit) -> None:
         )
 
 
-def reject_options(
-    name: str,
-    texts: Mapping[str, str],
-    error: Exception,
-) -> None:
+def reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
     """Reject the options because of which ORT cannot attach a built-in EP, if ORT can attach the EP without options.
 
     Each EP parses its options itself, and knows the devices. Not each error contains the option.

@@ -92,10 +92,7 @@ def _broken_library(name: str, error: str) -> str:
 def _library(name: str) -> str:
     """Return the path of a built-in EP's library, as ``ProviderLibrary`` in ``provider_bridge_ort.cc`` does."""
     stem = f"onnxruntime_providers_{name.removesuffix('ExecutionProvider').lower()}"
-    files = {
-        "win32": f"{stem}.dll",
-        "darwin": f"lib{stem}.dylib",
-    }
+    files = {"win32": f"{stem}.dll", "darwin": f"lib{stem}.dylib"}
     file = files.get(sys.platform, f"lib{stem}.so")
     folder = os.path.dirname(onnxruntime.__file__)
     return os.path.join(folder, "capi", file)

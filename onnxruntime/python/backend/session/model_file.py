@@ -81,12 +81,7 @@ def problem(model: str | bytes, unreadable: bool) -> str:
         return f"The model cannot be read: {error.strerror}"
 
 
-def _of_content(
-    content: bytes,
-    size: int,
-    path: str,
-    unreadable: bool,
-) -> str:
+def _of_content(content: bytes, size: int, path: str, unreadable: bool) -> str:
     head = content[:_HEAD]
     if not head.strip(b"\0"):  # an interrupted download can leave zeros
         return f"The model is empty. {_AGAIN}"

@@ -49,12 +49,7 @@ class Plan:
             raise
 
     @without_frames
-    def run_limited(
-        self,
-        inputs: object,
-        settings: RunSettings,
-        limits: Limits,
-    ) -> list:
+    def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
         """Run within limits, with separate run options and without the fast path."""
         separate = RunSettings(settings.attributes, settings.entries)
         settings = self.route.limited(separate, limits.keyword)

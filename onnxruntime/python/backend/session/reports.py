@@ -42,11 +42,7 @@ class Applied(NamedTuple):
 NOTHING_APPLIED = Applied()
 
 
-def of(
-    session: InferenceSession,
-    permit: Permit,
-    extensions: tuple[str, ...] = (),
-) -> Applied:
+def of(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = ()) -> Applied:
     """Return the settings of a session that agrees with its permit. Warn about the settings without effect."""
     warnings = list(permit.stops_spinning.values())
     cause = missing_providers.why_on_cpu(session, permit)

@@ -114,11 +114,7 @@ def _check_lengths(model: str | bytes) -> None:
         )
 
 
-def _first(
-    graph: GraphProto,
-    data: set[str],
-    inputs_win: bool,
-) -> str:
+def _first(graph: GraphProto, data: set[str], inputs_win: bool) -> str:
     """Return the name of the first ReverseSequence of a graph whose lengths depend on data, or contain 0.
 
     :param data: the values outside of the graph that depend on data.

@@ -46,11 +46,7 @@ def _check_device(session: InferenceSession, permit: Permit) -> None:
         raise RuntimeError(f"device {device!r}: the session runs on the CPU, because {cause or presence.EXCLUDED}")
 
 
-def _same(
-    reported: str,
-    text: str,
-    setting: Setting | None,
-) -> bool:
+def _same(reported: str, text: str, setting: Setting | None) -> bool:
     """Return whether ORT reports the text that was sent, or another spelling of a setting's value."""
     if reported == text:
         return True

@@ -30,23 +30,10 @@ from onnxruntime.backend.errors import NotPermittedError
 
 _CPU_ONLY = {"provider_options": {}}
 _MODEL, _INPUT = two_nodes((2, 4)), np.ones((2, 4), np.float32)
-_OPTIMIZERS, _MINIMAL = (
-    "optimization.disable_specified_optimizers",
-    "optimization.minimal_build_optimizations",
-)
-_GELU, _CASTS = (
-    "optimization.enable_gelu_approximation",
-    "optimization.enable_cast_chain_elimination",
-)
-_ACCURACY, _BLOCK = (
-    "session.qdq_matmulnbits_accuracy_level",
-    "session.qdq_matmulnbits_block_size",
-)
-_FUSED, _INT8, _X64 = (
-    "session.enable_dq_matmulnbits_fusion",
-    "session.qdqisint8allowed",
-    "session.x64quantprecision",
-)
+_OPTIMIZERS, _MINIMAL = ("optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations")
+_GELU, _CASTS = ("optimization.enable_gelu_approximation", "optimization.enable_cast_chain_elimination")
+_ACCURACY, _BLOCK = ("session.qdq_matmulnbits_accuracy_level", "session.qdq_matmulnbits_block_size")
+_FUSED, _INT8, _X64 = ("session.enable_dq_matmulnbits_fusion", "session.qdqisint8allowed", "session.x64quantprecision")
 # Entries, each with the keys that have no effect together with the entry.
 CANCELING = {
     **{
@@ -63,10 +50,7 @@ CANCELING = {
     (_OPTIMIZERS, "Avx2WeightS8ToU8Transformer"): [_X64],
     (_MINIMAL, "apply"): [_GELU, _INT8, _X64],
     ("session.disable_quant_qdq", "1"): [_FUSED, _ACCURACY, _BLOCK, _INT8],
-    ("session.disable_prepacking", "1"): [
-        "session.prepack.enable_parallel",
-        "mlas.use_lut_gemm",
-    ],
+    ("session.disable_prepacking", "1"): ["session.prepack.enable_parallel", "mlas.use_lut_gemm"],
 }
 
 # The keys that only some operators read: a value other than the default, and a model with such an operator.
@@ -123,10 +107,7 @@ class TestIdleThreads(unittest.TestCase):
             prepare(_MODEL, intra_op_num_threads=3, session_config=on)
         self.assertEqual(refused.exception.key, "session.intra_op.allow_spinning")
         if RELEASE >= (1, 26):
-            _, given = self.spinning(
-                intra_op_num_threads=3,
-                session_config={"session.intra_op.spin_duration_us": 100},
-            )
+            _, given = self.spinning(intra_op_num_threads=3, session_config={"session.intra_op.spin_duration_us": 100})
             self.assertEqual(len(given), 2)
 
     def test_the_environment_can_set_the_threads(self):
@@ -174,30 +155,15 @@ class TestWithoutEffect(unittest.TestCase):
         )
         for name, value, without, beside in (
             ("inter_op_num_threads", 2, {}, parallel),
-            (
-                "execution_mode",
-                "ORT_PARALLEL",
-                {"inter_op_num_threads": 1},
-                {},
-            ),  # ORT creates a sequential session
-            (
-                "session.inter_op.spin_duration_us",
-                100,
-                {},
-                {**parallel, "inter_op_num_threads": 2},
-            ),
+            ("execution_mode", "ORT_PARALLEL", {"inter_op_num_threads": 1}, {}),  # ORT creates a sequential session
+            ("session.inter_op.spin_duration_us", 100, {}, {**parallel, "inter_op_num_threads": 2}),
             ("session.intra_op.allow_spinning", True, one, two),
             ("session.dynamic_block_base", 4, one, two),
             ("optimization.enable_cast_chain_elimination", True, no_passes, extended),
             ("session.graph_optimizations_loop_level", 2, no_passes, extended),
             ("optimization.enable_gelu_approximation", True, basic, extended),
             ("session.enable_quant_qdq_cleanup", True, basic, extended),
-            (
-                "session.disable_qdq_constant_folding",
-                True,
-                {},
-                {},
-            ),  # has an effect with another entry
+            ("session.disable_qdq_constant_folding", True, {}, {}),  # has an effect with another entry
             ("enable_mem_pattern", True, parallel, {}),
         ):
             keyword = "session_config" if name in SESSION_CONFIG else "session_options"
@@ -213,11 +179,7 @@ class TestWithoutEffect(unittest.TestCase):
     def test_a_value_that_describes_the_session_causes_no_warning(self):
         """A worker with one thread for each session states both, and may treat warnings as errors."""
         threads = {"intra_op_num_threads": 1}
-        for pool, keywords in (
-            ("intra_op", threads),
-            ("inter_op", {}),
-            ("inter_op", {"inter_op_num_threads": 1}),
-        ):
+        for pool, keywords in (("intra_op", threads), ("inter_op", {}), ("inter_op", {"inter_op_num_threads": 1})):
             spinning = f"session.{pool}.allow_spinning"
             for value in (False, 0, "0"):
                 self.assert_effect(session_config={spinning: value}, **keywords)
@@ -229,10 +191,7 @@ class TestWithoutEffect(unittest.TestCase):
             {"inter_op_num_threads": 0},
             {"session_config": {"session.force_spinning_stop": True}, **threads},
             {"session_config": {"session.dynamic_block_base": 0}, **threads},
-            {
-                "session_config": {"session.disable_quant_qdq": True},
-                "graph_optimization_level": "ORT_DISABLE_ALL",
-            },
+            {"session_config": {"session.disable_quant_qdq": True}, "graph_optimization_level": "ORT_DISABLE_ALL"},
         ):
             with self.subTest(keywords):
                 self.assert_effect(**keywords)
@@ -244,19 +203,10 @@ class TestWithoutEffect(unittest.TestCase):
             with self.subTest(key):
                 if acts_here(SESSION_CONFIG[key]):
                     self.assert_no_effect("session_config", key, session_config={key: value})
-                    self.assert_no_effect(
-                        "session_config",
-                        key,
-                        session_config={key: value},
-                        provider_options=None,
-                    )
+                    self.assert_no_effect("session_config", key, session_config={key: value}, provider_options=None)
                     self.assert_effect(reading, session_config={key: value})
         # ORT has no record of the nodes of a model in ORT format.
-        for model in (
-            models.GELU_IN_BRANCH,
-            models.GELU_IN_FUNCTION,
-            models.in_ort_format(models.RELU),
-        ):
+        for model in (models.GELU_IN_BRANCH, models.GELU_IN_FUNCTION, models.in_ort_format(models.RELU)):
             self.assert_effect(model, session_config={"optimization.enable_gelu_approximation": True})
 
     def test_entries_that_cancel_each_other(self):
@@ -268,11 +218,7 @@ class TestWithoutEffect(unittest.TestCase):
             asked = {"0": "100", "65": "64"}.get(asked, asked) if "spin_" in key else asked
             if not (acts_here(rule) and acts_here(SESSION_CONFIG[other])):
                 continue
-            parallel = {
-                "execution_mode": "ORT_PARALLEL",
-                "inter_op_num_threads": 2,
-                "intra_op_num_threads": 2,
-            }
+            parallel = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 2, "intra_op_num_threads": 2}
             with self.subTest(key, other=other):
                 if not key.endswith("spin_backoff_max"):  # ORT reports it, and the effect cannot be measured
                     with_other = {**observation.beside, other: value}
@@ -311,33 +257,11 @@ class TestRefusedValues(unittest.TestCase):
     def test_the_grammar_of_a_placement(self):
         """A part appears once, and carries nothing into the log."""
         at = NEWEST._replace(providers=("CPUExecutionProvider", "CUDAExecutionProvider"))
-        layers, names = (
-            "session.layer_assignment_settings",
-            "session.name_based_layer_assignment",
-        )
-        broken = (
-            "",
-            "cpu",
-            "cpu()",
-            "cpu(a",
-            "cpu(a)b",
-            "cpu(a);",
-            "tpu(a)",
-            "cpu(a\nb)",
-            "cpu(a b)",
-            "cpu(%s)",
-        )
+        layers, names = ("session.layer_assignment_settings", "session.name_based_layer_assignment")
+        broken = ("", "cpu", "cpu()", "cpu(a", "cpu(a)b", "cpu(a);", "tpu(a)", "cpu(a\nb)", "cpu(a b)", "cpu(%s)")
         for key, good, bad in (
-            (
-                layers,
-                ("cpu(a,=a)", "cpu(a,ab)", "cpu(a);gpu:1(b)"),
-                ("cpu(a,a)", "cpu(a);gpu(a)", "cpu(=a,b,=a)"),
-            ),
-            (
-                names,
-                ("cpu(a,ab)", "cpu(a);gpu(b)"),
-                ("cpu(a,a)", "cpu(a);cpu(a)", "cpu(a,b,a)", "cpu(=a)"),
-            ),
+            (layers, ("cpu(a,=a)", "cpu(a,ab)", "cpu(a);gpu:1(b)"), ("cpu(a,a)", "cpu(a);gpu(a)", "cpu(=a,b,=a)")),
+            (names, ("cpu(a,ab)", "cpu(a);gpu(b)"), ("cpu(a,a)", "cpu(a);cpu(a)", "cpu(a,b,a)", "cpu(=a)")),
         ):
             for value in good:
                 self.assertEqual(session_config({key: value}, at), {key: value})
@@ -366,10 +290,7 @@ class TestRefusedValues(unittest.TestCase):
             ("flags\t: avx512_bf16 bf16\n", "x86_64", "Linux", False),
         ):
             at = NEWEST._replace(machine=machine, system=system)
-            with (
-                self.subTest(machine, system=system),
-                mock.patch("builtins.open", mock.mock_open(read_data=features)),
-            ):
+            with self.subTest(machine, system=system), mock.patch("builtins.open", mock.mock_open(read_data=features)):
                 if permitted:
                     self.assertEqual(session_config({key: 1}, at), {key: "1"})
                 else:

@@ -43,11 +43,7 @@ _PERMITTED = SESSION_CONFIG | RUN_CONFIG
 _CPU_ONLY = {"provider_options": {}}
 _FLOATS = np.array([0.11, 0.22, 0.33, 0.4], np.float32)
 _VALUES = np.random.default_rng(1).standard_normal((4, 128), np.float32)
-_PARALLEL = {
-    "execution_mode": "ORT_PARALLEL",
-    "inter_op_num_threads": 4,
-    "intra_op_num_threads": 1,
-}
+_PARALLEL = {"execution_mode": "ORT_PARALLEL", "inter_op_num_threads": 4, "intra_op_num_threads": 1}
 
 
 @contextmanager
@@ -153,109 +149,39 @@ class Observation(NamedTuple):
     beside: Mapping[str, str] = {}  # config entries of both observations
 
 
-_OPTIMIZERS, _MINIMAL = (
-    "optimization.disable_specified_optimizers",
-    "optimization.minimal_build_optimizations",
-)
-_QDQ, _RELU, _NBITS = (
-    models.quantized_matmul(),
-    models.RELU,
-    partial(_outputs, models.matmul_nbits(4), _VALUES),
-)
+_OPTIMIZERS, _MINIMAL = ("optimization.disable_specified_optimizers", "optimization.minimal_build_optimizations")
+_QDQ, _RELU, _NBITS = (models.quantized_matmul(), models.RELU, partial(_outputs, models.matmul_nbits(4), _VALUES))
 _DEQUANTIZED_32 = models.dequantized_matmul(block=32)
 _UNFUSED, _QDQ_8 = {"session.disable_quant_qdq": "1"}, models.quantized_matmul(np.int8)
 _INTRA = partial(_spins, models.matmul(), {"intra_op_num_threads": 4})
 _INTER = partial(_spins, models.matmul(3), _PARALLEL)
 # Keys with a value, a phrase that ORT logs either with or without the value, the model, and config entries.
 _LOGGED = {
-    "optimization.constant_folding_max_output_size_in_bytes": (
-        "8",
-        ("Skipping constant folding", models.FOLDABLE),
-    ),
-    _OPTIMIZERS: (
-        "ConstantFolding;MatMulAddFusion",
-        ("GraphTransformer ConstantFolding modified", _RELU),
-    ),
-    "optimization.enable_gelu_approximation": (
-        "1",
-        ("GraphTransformer GeluApproximation modified: 1", models.GELU),
-    ),
+    "optimization.constant_folding_max_output_size_in_bytes": ("8", ("Skipping constant folding", models.FOLDABLE)),
+    _OPTIMIZERS: ("ConstantFolding;MatMulAddFusion", ("GraphTransformer ConstantFolding modified", _RELU)),
+    "optimization.enable_gelu_approximation": ("1", ("GraphTransformer GeluApproximation modified: 1", models.GELU)),
     _MINIMAL: ("apply", ("GraphTransformer AttentionFusion modified", _RELU)),
-    "session.disable_aot_function_inlining": (
-        "1",
-        ("AOT inlining completed", models.FUNCTION),
-    ),
-    "session.disable_prepacking": (
-        "1",
-        ("SessionStateInitializer statically allocates", _QDQ),
-    ),
-    "session.disable_qdq_constant_folding": (
-        "1",
-        ("GraphTransformer ConstantFolding modified: 1", _QDQ),
-        _UNFUSED,
-    ),
-    "session.disable_quant_qdq": (
-        "1",
-        ("GraphTransformer QDQSelectorActionTransformer modified: 1", _QDQ),
-    ),
+    "session.disable_aot_function_inlining": ("1", ("AOT inlining completed", models.FUNCTION)),
+    "session.disable_prepacking": ("1", ("SessionStateInitializer statically allocates", _QDQ)),
+    "session.disable_qdq_constant_folding": ("1", ("GraphTransformer ConstantFolding modified: 1", _QDQ), _UNFUSED),
+    "session.disable_quant_qdq": ("1", ("GraphTransformer QDQSelectorActionTransformer modified: 1", _QDQ)),
     "session.dynamic_block_base": ("4", ("Dynamic block base set to 4", _RELU)),
-    "session.enable_dq_matmulnbits_fusion": (
-        "1",
-        ("GraphTransformer DQMatMulNBitsFusion modified", _RELU),
-    ),
-    "session.graph_optimizations_loop_level": (
-        "2",
-        ("(Graph Optimizations Loop Level : 2)", _RELU),
-    ),
-    "session.layer_assignment_settings": (
-        "cpu(first,=second)",
-        ("Matched 2 out of 2 rules", _RELU),
-    ),
-    "session.name_based_layer_assignment": (
-        "cpu(first,second)",
-        ("Matched 2 out of 2 rules", _RELU),
-    ),
-    "session.prepack.enable_parallel": (
-        "1",
-        ("Pre-packing constant initializers using the intra-op", _QDQ),
-    ),
+    "session.enable_dq_matmulnbits_fusion": ("1", ("GraphTransformer DQMatMulNBitsFusion modified", _RELU)),
+    "session.graph_optimizations_loop_level": ("2", ("(Graph Optimizations Loop Level : 2)", _RELU)),
+    "session.layer_assignment_settings": ("cpu(first,=second)", ("Matched 2 out of 2 rules", _RELU)),
+    "session.name_based_layer_assignment": ("cpu(first,second)", ("Matched 2 out of 2 rules", _RELU)),
+    "session.prepack.enable_parallel": ("1", ("Pre-packing constant initializers using the intra-op", _QDQ)),
     # On Arm, the default is 1.
-    "session.qdqisint8allowed": (
-        "01"[_X86_64],
-        ("GraphTransformer QDQS8ToU8Transformer modified: 1", _QDQ_8),
-    ),
-    "session.x64quantprecision": (
-        "1",
-        ("GraphTransformer Avx2WeightS8ToU8Transformer modified", _QDQ),
-    ),
+    "session.qdqisint8allowed": ("01"[_X86_64], ("GraphTransformer QDQS8ToU8Transformer modified: 1", _QDQ_8)),
+    "session.x64quantprecision": ("1", ("GraphTransformer Avx2WeightS8ToU8Transformer modified", _QDQ)),
 }
 # Keys with a value, a phrase of the error with which ORT rejects a model because of the value, and the model.
 _REJECTED = {
-    "session.function_expansion_byte_limit": (
-        "1",
-        "cumulative protobuf expansion limit",
-        models.FUNCTION,
-    ),
-    "session.function_expansion_node_limit": (
-        "1",
-        "cumulative node expansion limit",
-        models.FUNCTION,
-    ),
-    "session.gqa_value_layout": (
-        "BNHS",
-        "session.gqa_value_layout",
-        models.in_ort_format(_RELU),
-    ),
-    "session.strict_shape_type_inference": (
-        "1",
-        "ShapeInferenceError",
-        models.CONTRADICTORY,
-    ),
-    "session.strict_workspace_verification": (
-        "1",
-        "strict_workspace_verification",
-        models.in_ort_format(_RELU),
-    ),
+    "session.function_expansion_byte_limit": ("1", "cumulative protobuf expansion limit", models.FUNCTION),
+    "session.function_expansion_node_limit": ("1", "cumulative node expansion limit", models.FUNCTION),
+    "session.gqa_value_layout": ("BNHS", "session.gqa_value_layout", models.in_ort_format(_RELU)),
+    "session.strict_shape_type_inference": ("1", "ShapeInferenceError", models.CONTRADICTORY),
+    "session.strict_workspace_verification": ("1", "strict_workspace_verification", models.in_ort_format(_RELU)),
 }
 # Keys whose accepted values have no observable effect on the CPU EP, with a value that the backend refuses, and a
 # phrase with which ORT reports the value. This only proves that ORT reads the key.
@@ -272,12 +198,7 @@ OBSERVED: dict[str, Observation] = {
     **{key: Observation(value, partial(_parsed, phrase)) for key, (value, phrase) in PARSED.items()},
     "mlas.disable_kleidiai": Observation("1", _NBITS),
     "mlas.enable_gemm_fastmath_arm64_bfloat16": Observation(
-        "1",
-        partial(
-            _outputs,
-            models.matmul(),
-            np.random.default_rng(1).standard_normal((64, 512), np.float32),
-        ),
+        "1", partial(_outputs, models.matmul(), np.random.default_rng(1).standard_normal((64, 512), np.float32))
     ),
     "mlas.qnbit.force_fp32": Observation("1", _NBITS),
     "mlas.use_lut_gemm": Observation("1", partial(_outputs, models.matmul_nbits(2), _VALUES)),
@@ -306,11 +227,7 @@ NOT_OBSERVED = {
 def acts_here(rule: Rule) -> bool:
     """Return whether a key has an effect on this CPU in this release. Otherwise, the backend must refuse it."""
     here = Process()
-    machines = (
-        "an x86-64 CPU",
-        "a 64-bit Arm CPU",
-        "Linux on a 64-bit Arm CPU with bfloat16",
-    )
+    machines = ("an x86-64 CPU", "a 64-bit Arm CPU", "Linux on a 64-bit Arm CPU with bfloat16")
     return rule.since <= RELEASE and all(
         need.holds(SessionFacts(here), "1") for need in rule.needs if need.what in machines
     )
@@ -340,10 +257,7 @@ class TestConfigKeys(unittest.TestCase):
         """Otherwise, it would silently have no effect in sessions such as those of this test."""
         for key in NOT_OBSERVED:
             with self.subTest(key):
-                self.assertTrue(
-                    _PERMITTED[key].needs,
-                    "add `needs` with the sessions in which the key has an effect",
-                )
+                self.assertTrue(_PERMITTED[key].needs, "add `needs` with the sessions in which the key has an effect")
 
     def test_each_observed_key_has_an_effect(self):
         for key, observation in OBSERVED.items():
@@ -354,10 +268,7 @@ class TestConfigKeys(unittest.TestCase):
                     continue
                 without = observation.look(observation.beside)
                 found = observation.look({**observation.beside, key: observation.value})
-                self.assertFalse(
-                    without == found,
-                    f"the observation sees no effect of {key}={observation.value}",
-                )
+                self.assertFalse(without == found, f"the observation sees no effect of {key}={observation.value}")
 
     def test_observations_without_the_backend_use_refused_values(self):
         for key, (value, _) in PARSED.items():
@@ -380,19 +291,12 @@ class TestConfigKeys(unittest.TestCase):
                 self.assertNotIn(name, logged({key: name}))
 
 
-@unittest.skipUnless(
-    _OPENVINO in onnxruntime.get_available_providers(),
-    "requires the OpenVINO execution provider",
-)
+@unittest.skipUnless(_OPENVINO in onnxruntime.get_available_providers(), "requires the OpenVINO execution provider")
 class TestWithOpenVino(unittest.TestCase):
     def test_model_compile_is_disabled(self):
         prepare(models.RELU, provider_options={_OPENVINO: {}})
         with self.assertRaisesRegex(Exception, "MODEL_REQUIRES_COMPILATION"):
-            prepare(
-                models.RELU,
-                provider_options={_OPENVINO: {}},
-                session_config={"session.disable_model_compile": 1},
-            )
+            prepare(models.RELU, provider_options={_OPENVINO: {}}, session_config={"session.disable_model_compile": 1})
 
 
 if __name__ == "__main__":

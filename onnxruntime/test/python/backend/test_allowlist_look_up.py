@@ -10,14 +10,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from helpers.allowlist import (
-    NEWEST,
-    permit,
-    run_attributes,
-    run_config,
-    session_attributes,
-    session_config,
-)
+from helpers.allowlist import NEWEST, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.hostile_values import Int, Loud, NumpyStr, Str
 
 from onnxruntime.backend import errors
@@ -33,13 +26,7 @@ _SPIN = "session.intra_op.spin_duration_us"
 
 class TestAttributes(unittest.TestCase):
     def test_names_of_the_other_class_and_unknown_names_are_left_out(self):
-        for name in (
-            "terminate",
-            "training_mode",
-            "only_execute_path_to_fetches",
-            "no_such_thing",
-            "_secret",
-        ):
+        for name in ("terminate", "training_mode", "only_execute_path_to_fetches", "no_such_thing", "_secret"):
             self.assertEqual(session_attributes({name: True}), {})
         for name in ("enable_profiling", "optimized_model_filepath", "no_such_thing"):
             self.assertEqual(run_attributes({name: True}), {})
@@ -51,14 +38,7 @@ class TestAttributes(unittest.TestCase):
 
 
 class TestSessionAndRunConfig(unittest.TestCase):
-    def assert_refused(
-        self,
-        given: dict,
-        reason: str = "",
-        *,
-        at: Process = NEWEST,
-        run: bool = False,
-    ) -> None:
+    def assert_refused(self, given: dict, reason: str = "", *, at: Process = NEWEST, run: bool = False) -> None:
         """Check the refusal of the last key of a configuration."""
         *_, key = given
         with self.assertRaises(errors.NotPermittedError) as raised:
@@ -69,41 +49,21 @@ class TestSessionAndRunConfig(unittest.TestCase):
         self.assertTrue(str(refusal).isascii() and str(refusal).isprintable(), str(refusal))
 
     def test_permitted_entries_are_rendered_in_order(self):
-        given = {
-            _SPIN: "0500",
-            "session.disable_prepacking": np.True_,
-            "session.gqa_value_layout": "BNHS",
-        }
+        given = {_SPIN: "0500", "session.disable_prepacking": np.True_, "session.gqa_value_layout": "BNHS"}
         entries = session_config(given, NEWEST)
-        expected = [
-            (_SPIN, "500"),
-            ("session.disable_prepacking", "1"),
-            ("session.gqa_value_layout", "BNHS"),
-        ]
+        expected = [(_SPIN, "500"), ("session.disable_prepacking", "1"), ("session.gqa_value_layout", "BNHS")]
         self.assertEqual(list(entries.items()), expected)
         self.assertTrue(all(type(item) is str for pair in entries.items() for item in pair))
         self.assertEqual(run_config({"gpu_graph_id": np.int8(-1)}, NEWEST), {"gpu_graph_id": "-1"})
         self.assertEqual(session_config({}, NEWEST), {})
 
     def test_no_foreign_code_runs_in_messages(self):
-        for value, shown in (
-            (Loud(), "Loud"),
-            (Loud, "LoudType"),
-            (type("a\nb" + "x" * 200, (), {})(), "a\\nbxxx"),
-        ):
+        for value, shown in ((Loud(), "Loud"), (Loud, "LoudType"), (type("a\nb" + "x" * 200, (), {})(), "a\\nbxxx")):
             self.assert_refused({"session.disable_prepacking": value}, f"of type {shown}")
 
     def test_values_are_shown_escaped_and_cut(self):
         self.assertEqual(errors.show("a\n\u202e\ud800"), r"'a\n\u202e\ud800'")
-        for value in (
-            "x" * 10**6,
-            "\U0001f600" * 100,
-            b"\xff" * 1000,
-            10**10_000,
-            -(10**37),
-            1e308,
-            "'" * 100,
-        ):
+        for value in ("x" * 10**6, "\U0001f600" * 100, b"\xff" * 1000, 10**10_000, -(10**37), 1e308, "'" * 100):
             self.assertLessEqual(len(errors.show(value)), 80)
         self.assertEqual([errors.show("a" * size)[-3:] for size in (78, 79)], ["aa'", "..."])
         self.assertEqual([errors.show(2**bits)[-5:] for bits in (127, 128)], ["05728", " bits"])
@@ -123,12 +83,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
             ("session.disable_model_compile", "1", openvino, cuda),
             ("session.disable_cpu_ep_fallback", "1", openvino, NEWEST),
             ("session.disable_cpu_ep_fallback", "1", openvino, with_cpu),
-            (
-                "session.disable_cpu_ep_fallback",
-                "1",
-                openvino,
-                NEWEST._replace(providers=()),
-            ),
+            ("session.disable_cpu_ep_fallback", "1", openvino, NEWEST._replace(providers=())),
             ("session.use_device_allocator_for_initializers", "1", cuda, openvino),
             ("session.layer_assignment_settings", "gpu:1(=a.b/c,d)", cuda, NEWEST),
             ("session.name_based_layer_assignment", "npu(a);cpu(b)", qnn, cuda),
@@ -139,22 +94,9 @@ class TestSessionAndRunConfig(unittest.TestCase):
         ):
             with self.subTest(key=key, value=value):
                 run = key == _SHRINKAGE
-                self.assertEqual(
-                    (run_config if run else session_config)({key: value}, enough),
-                    {key: value},
-                )
+                self.assertEqual((run_config if run else session_config)({key: value}, enough), {key: value})
                 self.assert_refused({key: value}, "it requires ", at=missing, run=run)
-        for value in (
-            "cpu",
-            "cpu:",
-            "cpu:1",
-            "CPU:0",
-            "cpu:0;",
-            "cpu:0 ",
-            "gpu:100",
-            "",
-            "disk:0",
-        ):
+        for value in ("cpu", "cpu:", "cpu:1", "CPU:0", "cpu:0;", "cpu:0 ", "gpu:100", "", "disk:0"):
             self.assert_refused({_SHRINKAGE: value}, "invalid value", at=cuda, run=True)
 
     def test_a_permit_cannot_change(self):
@@ -207,11 +149,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
         for rest in ("intra_op", "intra_op_thread_affinities", "intraxop.a"):
             self.assert_refused({f"session.{rest}": 1})
         # These are probably misspelt names of known keys.
-        for rest in (
-            "intra_op.allow_spining",
-            "inter_op.allow_spin",
-            "intra_op.spin_duration_ms",
-        ):
+        for rest in ("intra_op.allow_spining", "inter_op.allow_spin", "intra_op.spin_duration_ms"):
             self.assert_refused({f"session.{rest}": 1})
         # A prefix does not permit a key of a later release.
         self.assert_refused({_SPIN: 1}, "it requires ORT 1.26", at=NEWEST._replace(release=(1, 25)))
@@ -220,16 +158,7 @@ class TestSessionAndRunConfig(unittest.TestCase):
 class TestProviderOptions(unittest.TestCase):
     def test_refusals_state_the_ep_and_the_option(self):
         cpu, cuda = "CPUExecutionProvider", "CUDAExecutionProvider"
-        near = (
-            f"{cpu}\0",
-            f" {cpu}",
-            f"{cpu}\n",
-            cpu.lower(),
-            "CudaExecutionProvider",
-            "\ud800",
-            "x" * 100_000,
-            "",
-        )
+        near = (f"{cpu}\0", f" {cpu}", f"{cpu}\n", cpu.lower(), "CudaExecutionProvider", "\ud800", "x" * 100_000, "")
         others = (None, cpu.encode(), 1, Str(cpu), NumpyStr(cpu), (cpu,), Str(cuda))
         for given, provider, key in (
             ({cuda: {"device_id": 64}}, cuda, "device_id"),
@@ -246,20 +175,14 @@ class TestProviderOptions(unittest.TestCase):
                 with self.assertRaises(errors.NotPermittedError) as refused:
                     permit(kind="", provider_options=given)
                 refusal = refused.exception
-                self.assertEqual(
-                    (refusal.keyword, refusal.provider, refusal.key),
-                    ("provider_options", provider, key),
-                )
+                self.assertEqual((refusal.keyword, refusal.provider, refusal.key), ("provider_options", provider, key))
                 self.assertTrue(str(refusal).isascii())
                 self.assertLess(len(str(refusal)), 1000)
 
     @mock.patch.object(threads, "usable_cores", lambda: 2)
     def test_each_kind_of_an_ep_permits_its_own_options(self):
         """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
-        values, different = (
-            (True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"),
-            set(),
-        )
+        values, different = ((True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set())
         at = Process(providers=("CPUExecutionProvider", "OpenVINOExecutionProvider", "CUDAExecutionProvider"))
         for ep, kinds in providers.PROVIDERS.items():
             for option in {option for table in kinds.values() for option in table}:

@@ -53,45 +53,18 @@ class Problem(NamedTuple):
 # In the order of the checks.
 CHECKS = (
     Problem("is broken", None, narrowed=frozenset({"__init__"})),
-    Problem(
-        "invalid value 1",
-        ("session_options", "", "logid"),
-        {"session_options": {"logid": 1}},
-    ),
+    Problem("invalid value 1", ("session_options", "", "logid"), {"session_options": {"logid": 1}}),
     Problem("can specify it", ("extensions", "", ""), attributes={"extensions": ["x"]}),
     Problem("can specify it", ("plugins", "", ""), attributes={"plugins": ["x"]}),
     Problem("can specify it", ("permit", "", ""), attributes={"permit": {}}),
-    Problem(
-        "invalid value 9",
-        ("log_severity_level", "", ""),
-        attributes={"log_severity_level": 9},
-    ),
+    Problem("invalid value 9", ("log_severity_level", "", ""), attributes={"log_severity_level": 9}),
     Problem("invalid value 0", (SIZES, "", "M"), {SIZES: {"M": 0}}),
-    Problem(
-        "not for callers",
-        ("provider_options", "", ""),
-        {"provider_options": {}},
-        narrowed=PROVIDERS_NARROWED,
-    ),
-    Problem(
-        "unknown execution",
-        ("provider_options", UNKNOWN, ""),
-        {"provider_options": {UNKNOWN: {}}},
-    ),
-    Problem(
-        "contradicts",
-        ("device", "", ""),
-        {"provider_options": {CUDA: {"device_id": 0}}},
-        device="CUDA:1",
-    ),
+    Problem("not for callers", ("provider_options", "", ""), {"provider_options": {}}, narrowed=PROVIDERS_NARROWED),
+    Problem("unknown execution", ("provider_options", UNKNOWN, ""), {"provider_options": {UNKNOWN: {}}}),
+    Problem("contradicts", ("device", "", ""), {"provider_options": {CUDA: {"device_id": 0}}}, device="CUDA:1"),
     Problem("unknown ", ("session_config", "", "no.such"), {"session_config": {"no.such": 1}}),
     Problem("unknown ", ("run_config", "", "no.such"), {"run_config": {"no.such": 1}}),
-    Problem(
-        "FROM_MODEL",
-        ("run_config", "", ""),
-        {"run_config": {}},
-        variables={"ORT_LOAD_CONFIG_FROM_MODEL": "1"},
-    ),
+    Problem("FROM_MODEL", ("run_config", "", ""), {"run_config": {}}, variables={"ORT_LOAD_CONFIG_FROM_MODEL": "1"}),
     # Only a warning, which a call with an error does not give.
     Problem("", (), attributes={"no_such": 1}),
 )
@@ -144,10 +117,7 @@ def look_up_call(call: Problem, process: Process = NEWEST) -> None:
 
 class OrderTest(unittest.TestCase):
     def assert_first(self, expected: Problem, call: Problem, process: Process = NEWEST) -> None:
-        with (
-            warnings.catch_warnings(record=True, action="always") as given,
-            self.assertRaises(RuntimeError) as raised,
-        ):
+        with warnings.catch_warnings(record=True, action="always") as given, self.assertRaises(RuntimeError) as raised:
             look_up_call(call, process)
         error = raised.exception
         self.assertIn(expected.reason, str(error))

@@ -121,10 +121,7 @@ def check_given(kind: Kind, value: object) -> None:
     """Check that an accepted value has an exact type, and that its text is printable ASCII."""
     if type(kind) is Member and type(value) is kind.enum:
         return
-    CASE.assertTrue(
-        type(value) in (bool, int, float, str) or type(value).__module__ == "numpy",
-        type(value),
-    )
+    CASE.assertTrue(type(value) in (bool, int, float, str) or type(value).__module__ == "numpy", type(value))
     if isinstance(value, str):
         CASE.assertRegex(value, r"\A[ -~]*\Z")
 
@@ -224,10 +221,7 @@ def texts(pattern: str) -> st.SearchStrategy:
     few = re.sub(r"(?<=[])])[*+]", lambda repeat: {"*": "{0,2}", "+": "{1,4}"}[repeat[0]], pattern)
     drawn = st.from_regex(re.compile(few, re.ASCII), fullmatch=True, alphabet=string.printable)
     return drawn | st.builds(
-        lambda text, by, count: by.join([text] * count),
-        drawn,
-        st.sampled_from(" ,;"),
-        st.integers(2, 100),
+        lambda text, by, count: by.join([text] * count), drawn, st.sampled_from(" ,;"), st.integers(2, 100)
     )
 
 
@@ -283,8 +277,7 @@ SCOPE = st.sampled_from(list(SCOPES))
 WHAT = st.sampled_from(["changed"] * 14 + ["nothing"] * 5 + ["made up"])
 CHANGED_NAME, CHANGED_VALUE = st.sampled_from(NAME_CHANGES), st.sampled_from(VALUE_CHANGES)
 KEY_WITH_PREFIX = st.tuples(
-    st.sampled_from(PERMITTED_PREFIXES),
-    st.sampled_from(["new_key", "a" * 40, "a" * 41, "B", "a.b"]),
+    st.sampled_from(PERMITTED_PREFIXES), st.sampled_from(["new_key", "a" * 40, "a" * 41, "B", "a.b"])
 ).map("".join)
 
 
@@ -336,11 +329,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
         for patch in spied(plugins):
             stack.enter_context(patch)
         permits: list[Permit] = []
-        noted = mock.patch.object(
-            backend,
-            "permit_of",
-            lambda *asked: permits.append(PERMIT(*asked)) or permits[-1],
-        )
+        noted = mock.patch.object(backend, "permit_of", lambda *asked: permits.append(PERMIT(*asked)) or permits[-1])
         stack.enter_context(noted)
         try:
             if scope in ("run attribute", "run_config"):

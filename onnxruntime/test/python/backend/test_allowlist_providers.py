@@ -21,17 +21,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule, Setting
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag
 from onnxruntime.backend.errors import NotPermittedError, Place
-from onnxruntime.backend.provider_names import (
-    CANN,
-    CPU,
-    CUDA,
-    MIGRAPHX,
-    OPENVINO,
-    OPENVINO_AUTO,
-    QNN,
-    TENSORRT,
-    WEBGPU,
-)
+from onnxruntime.backend.provider_names import CANN, CPU, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, QNN, TENSORRT, WEBGPU
 from onnxruntime.backend.provider_names import NV_TENSORRT_RTX as TENSORRT_RTX
 from onnxruntime.backend.session.attaching import option_texts
 
@@ -47,48 +37,14 @@ HARMLESS_NAMES = """
 # Values that the kinds with their own grammar accept, and values that they reject.
 EXAMPLES = {
     (OPENVINO, "device_type"): (
+        ["CPU", "GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "HETERO:GPU.0,NPU", "MULTI:CPU", "AUTO:GPU.0,GPU.1"],
         [
-            "CPU",
-            "GPU",
-            "GPU.1",
-            "NPU",
-            "AUTO:GPU,CPU",
-            "HETERO:GPU.0,NPU",
-            "MULTI:CPU",
-            "AUTO:GPU.0,GPU.1",
-        ],
-        [
-            *(
-                "",
-                "cpu",
-                "AUTO",
-                "AUTO:",
-                "NOPE",
-                "CPU.0",
-                "GPU.10",
-                "BATCH:CPU",
-                "CPU,GPU",
-                "AUTO:CPU,",
-                "CPU\n",
-            ),
-            *(
-                "AUTO:CPU,CPU",
-                "MULTI:GPU,CPU,GPU",
-                "HETERO:GPU.1,GPU.1",
-                "AUTO:GPU,GPU.0",
-                "AUTO:NPU,CPU,NPU",
-                "CPU ",
-            ),
+            *("", "cpu", "AUTO", "AUTO:", "NOPE", "CPU.0", "GPU.10", "BATCH:CPU", "CPU,GPU", "AUTO:CPU,", "CPU\n"),
+            *("AUTO:CPU,CPU", "MULTI:GPU,CPU,GPU", "HETERO:GPU.1,GPU.1", "AUTO:GPU,GPU.0", "AUTO:NPU,CPU,NPU", "CPU "),
         ],
     ),
-    (TENSORRT, "trt_tactic_sources"): (
-        ["-CUDNN", "+CUBLAS,-CUBLAS_LT"],
-        ["", "CUDNN", "-CUDNN,", "-cudnn", "-X"],
-    ),
-    (TENSORRT, "trt_op_types_to_exclude"): (
-        ["Conv", "Conv,MatMul"],
-        ["", "conv", "Conv, MatMul", "Conv;MatMul"],
-    ),
+    (TENSORRT, "trt_tactic_sources"): (["-CUDNN", "+CUBLAS,-CUBLAS_LT"], ["", "CUDNN", "-CUDNN,", "-cudnn", "-X"]),
+    (TENSORRT, "trt_op_types_to_exclude"): (["Conv", "Conv,MatMul"], ["", "conv", "Conv, MatMul", "Conv;MatMul"]),
     (TENSORRT_RTX, "nv_op_types_to_exclude"): (["Gemm"], ["NoSuchOperator", "Gemm,"]),
     (TENSORRT_RTX, "nv_weight_streaming_budget"): (
         ["0", "-1", "512M", "100%", "7%"],
@@ -142,10 +98,7 @@ class TableTest(unittest.TestCase):
 
     def test_options_that_are_always_sent(self):
         """TensorRT-RTX would capture graphs that nobody can compare, and CANN would write files."""
-        for name, kind, option in (
-            (TENSORRT_RTX, "plugin", "enable_cuda_graph"),
-            (CANN, "built-in", "dump_om_model"),
-        ):
+        for name, kind, option in ((TENSORRT_RTX, "plugin", "enable_cuda_graph"), (CANN, "built-in", "dump_om_model")):
             for options in ({}, {option: False}, {option: "0"}, {"device_id": 0}):
                 self.assertEqual(texts(name, options, kind), {option: "0", **dict.fromkeys(options, "0")})
             with self.assertRaisesRegex(RuntimeError, f"{option}'.*with the value True"):
@@ -163,10 +116,7 @@ class TableTest(unittest.TestCase):
         silent = {(name, kind) for name, kind, _, rule in rules() if kind == "plugin"}
         silent |= {(OPENVINO, "built-in"), (WEBGPU, "built-in")}
         for name, kind, option, rule in rules():
-            reported = (
-                name,
-                kind,
-            ) not in silent and option != "enable_skip_layer_norm_strict_mode"
+            reported = (name, kind) not in silent and option != "enable_skip_layer_norm_strict_mode"
             self.assertEqual(rule.reported, reported, f"{name} {kind} {option}")
 
 
@@ -195,21 +145,14 @@ class SpellingTest(unittest.TestCase):
                     plain = Setting(Place("provider_options", name, option), rule, kind.parse(value), value).plain
                     self.assertEqual(kind.parse(plain), kind.parse(value))
             for value in (*refused, 0, None, b"CPU", f"{accepted[0]}\0"):
-                with (
-                    self.subTest(f"{name} {option}", value=value),
-                    self.assertRaises(ValueError),
-                ):
+                with self.subTest(f"{name} {option}", value=value), self.assertRaises(ValueError):
                     kind.parse(value)
 
     def test_switches(self):
         for name, kind, option, rule in rules():
             if isinstance(rule.kind, Flag):
                 spelling = ("False", "True") if name == TENSORRT else ("0", "1")
-                self.assertEqual(
-                    [*map(rule.kind.render, (False, True))],
-                    [*spelling],
-                    f"{name} {kind} {option}",
-                )
+                self.assertEqual([*map(rule.kind.render, (False, True))], [*spelling], f"{name} {kind} {option}")
 
     def test_default_is_no_value_that_ep_would_refuse(self):
         for name, kind, option, rule in rules():
@@ -222,52 +165,15 @@ class LookUpTest(unittest.TestCase):
 
     def test_options_that_depend_on_each_other(self):
         amd = {"migraphx_fp16_enable": 1}
-        tuning, limit = (
-            {"tunable_op_tuning_enable": 1},
-            {"tunable_op_max_tuning_duration_ms": 9},
-        )
+        tuning, limit = ({"tunable_op_tuning_enable": 1}, {"tunable_op_max_tuning_duration_ms": 9})
         for name, kind, refused, options in (
-            (
-                OPENVINO,
-                "built-in",
-                "",
-                {"num_of_threads": 2, "num_streams": 2, "precision": "FP32"},
-            ),
-            (
-                OPENVINO,
-                "built-in",
-                "",
-                {"device_type": "GPU", "precision": "FP16", "model_priority": "LOW"},
-            ),
-            (
-                OPENVINO,
-                "built-in",
-                "",
-                {
-                    "device_type": "HETERO:GPU,CPU",
-                    "num_of_threads": 2,
-                    "precision": "ACCURACY",
-                },
-            ),
+            (OPENVINO, "built-in", "", {"num_of_threads": 2, "num_streams": 2, "precision": "FP32"}),
+            (OPENVINO, "built-in", "", {"device_type": "GPU", "precision": "FP16", "model_priority": "LOW"}),
+            (OPENVINO, "built-in", "", {"device_type": "HETERO:GPU,CPU", "num_of_threads": 2, "precision": "ACCURACY"}),
             (OPENVINO, "built-in", "precision", {"precision": "FP16"}),
-            (
-                OPENVINO,
-                "built-in",
-                "num_streams",
-                {"device_type": "AUTO:CPU", "num_streams": 2},
-            ),
-            (
-                OPENVINO,
-                "built-in",
-                "num_of_threads",
-                {"device_type": "GPU", "num_of_threads": 2},
-            ),
-            (
-                OPENVINO,
-                "built-in",
-                "model_priority",
-                {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"},
-            ),
+            (OPENVINO, "built-in", "num_streams", {"device_type": "AUTO:CPU", "num_streams": 2}),
+            (OPENVINO, "built-in", "num_of_threads", {"device_type": "GPU", "num_of_threads": 2}),
+            (OPENVINO, "built-in", "model_priority", {"device_type": "AUTO:GPU,CPU", "model_priority": "LOW"}),
             (OPENVINO, "built-in", "num_of_threads", {"num_of_threads": 1}),
             (OPENVINO, "plugin", "device_type", {"device_type": "CPU"}),
             (OPENVINO, "plugin", "num_of_threads", {"num_of_threads": 1}),
@@ -277,30 +183,15 @@ class LookUpTest(unittest.TestCase):
             ("SomeExecutionProvider", "plugin", "", {"device_id": 1}),
             ("SomeExecutionProvider", "plugin", "anything", {"anything": 1}),
             (CUDA, "built-in", "", {"tunable_op_enable": 1, **tuning, **limit}),
-            (
-                CUDA,
-                "built-in",
-                "tunable_op_tuning_enable",
-                {"tunable_op_enable": 1, **tuning},
-            ),
+            (CUDA, "built-in", "tunable_op_tuning_enable", {"tunable_op_enable": 1, **tuning}),
             (CUDA, "built-in", "tunable_op_tuning_enable", {**tuning, **limit}),
             (CUDA, "built-in", "tunable_op_max_tuning_duration_ms", limit),
             (TENSORRT, "built-in", "", {"trt_dla_enable": True, "trt_dla_core": 1}),
             (TENSORRT, "built-in", "trt_dla_core", {"trt_dla_core": 1}),
             (MIGRAPHX, "built-in", "", amd | {"migraphx_bf16_enable": 0}),
-            (
-                MIGRAPHX,
-                "built-in",
-                "migraphx_fp16_enable",
-                amd | {"migraphx_bf16_enable": 1},
-            ),
+            (MIGRAPHX, "built-in", "migraphx_fp16_enable", amd | {"migraphx_bf16_enable": 1}),
             # Copies on another stream are a race.
-            (
-                CUDA,
-                "built-in",
-                "do_copy_in_default_stream",
-                {"do_copy_in_default_stream": False},
-            ),
+            (CUDA, "built-in", "do_copy_in_default_stream", {"do_copy_in_default_stream": False}),
             # Int64 off in a captured graph
             (WEBGPU, "plugin", "enableInt64", {"enableInt64": 0, "enableGraphCapture": 1}),
             (WEBGPU, "plugin", "", {"enableInt64": 1, "enableGraphCapture": 1}),
@@ -308,10 +199,7 @@ class LookUpTest(unittest.TestCase):
         ):
             with self.subTest(name, kind=kind, options=options):
                 if not refused:
-                    self.assertEqual(
-                        texts(name, options, kind),
-                        {key: str(value) for key, value in options.items()},
-                    )
+                    self.assertEqual(texts(name, options, kind), {key: str(value) for key, value in options.items()})
                     continue
                 with self.assertRaises(NotPermittedError) as raised:
                     texts(name, options, kind)
@@ -319,11 +207,7 @@ class LookUpTest(unittest.TestCase):
 
     def test_openvino_plugin(self):
         options = {"num_of_threads": 2, "num_streams": 1, "precision": "FP32"}
-        properties = {
-            "INFERENCE_NUM_THREADS": "2",
-            "NUM_STREAMS": "1",
-            "INFERENCE_PRECISION_HINT": "f32",
-        }
+        properties = {"INFERENCE_NUM_THREADS": "2", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
         for name, section in ((OPENVINO, "CPU"), (OPENVINO_AUTO, "AUTO")):
             self.assertEqual({*PROVIDERS[name]["plugin"]}, {"device_id", *options})  # it ignores others
             sent = texts(name, options, "plugin")
@@ -332,12 +216,7 @@ class LookUpTest(unittest.TestCase):
 
     def test_options_of_some_releases(self):
         for option, permitted, refused, reason in (
-            (
-                "enable_skip_layer_norm_strict_mode",
-                [(1, 27)],
-                [(1, 28), NEWEST.release],
-                "ignores it, as all releases",
-            ),
+            ("enable_skip_layer_norm_strict_mode", [(1, 27)], [(1, 28), NEWEST.release], "ignores it, as all releases"),
             ("enable_cudnn", [(1, 31)], [(1, 30)], r"it requires ORT 1\.31"),
         ):
             for release in permitted:

@@ -41,49 +41,14 @@ from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kin
 from onnxruntime.backend.errors import NotPermittedError
 
 # Values whose code must not run, or that a caller cannot mean. Each kind refuses them.
-_FOREIGN = (
-    None,
-    {},
-    [1],
-    1j,
-    "x" * 10**6,
-    "1" * 10**4,
-    10**400,
-    np.bytes_(b"1"),
-    Loud(),
-    LoudType,
-    "\ud800",
-)
-_ON, _OFF = (
-    (True, 1, "1", np.True_, np.int8(1), np.uint64(1), np.str_("1")),
-    (False, 0, "0", np.False_, np.int64(0)),
-)
+_FOREIGN = (None, {}, [1], 1j, "x" * 10**6, "1" * 10**4, 10**400, np.bytes_(b"1"), Loud(), LoudType, "\ud800")
+_ON, _OFF = ((True, 1, "1", np.True_, np.int8(1), np.uint64(1), np.str_("1")), (False, 0, "0", np.False_, np.int64(0)))
 _DIGITS = ("\u0661", "\uff11", "\u00b2")  # that are not ASCII
 _NO_FLAGS = ("true", "True", "on", "", "01", *_DIGITS, 2, -1, np.float32(1))
-_NO_INTEGERS = (
-    "",
-    "-",
-    "--1",
-    "+1",
-    "1_0",
-    "0x1",
-    "1e1",
-    "1.0",
-    "9" * 21,
-    *_DIGITS,
-    True,
-    np.True_,
-)
+_NO_INTEGERS = ("", "-", "--1", "+1", "1_0", "0x1", "1e1", "1.0", "9" * 21, *_DIGITS, True, np.True_)
 _MODES = (*ExecutionMode.__members__.values(),)
 # ORT accepts the last one.
-_NO_MODES = (
-    "ort_parallel",
-    "__members__",
-    "name",
-    1,
-    GraphOptimizationLevel.ORT_ENABLE_ALL,
-    ExecutionMode(77),
-)
+_NO_MODES = ("ort_parallel", "__members__", "name", 1, GraphOptimizationLevel.ORT_ENABLE_ALL, ExecutionMode(77))
 _NO_NAMES = ("", "A;", ";A", "A,B1", "A; B1", "a", "A;A;A", "C", 1, True)
 _SPELLED = {str(mode): (mode, mode.name) for mode in _MODES}
 
@@ -95,54 +60,22 @@ def kinds() -> tuple:
         (WordFlag(), {"True": _ON, "False": _OFF}, _NO_FLAGS),
         (Fixed(False, "a reason"), {"0": _OFF}, _ON),
         (Fixed(True, "a reason"), {"1": _ON}, _OFF),
-        (
-            Integer(-1, 64),
-            {"-1": (-1,), "64": (64, "64"), "7": ("007", np.int16(7))},
-            (*_NO_INTEGERS, -2, "65"),
-        ),
-        (
-            FlagOrInteger(0, 64),
-            {"1": (True,), "0": (np.False_,), "64": (64,)},
-            (65, -1, "True", 1.5),
-        ),
-        (
-            OneOf(-1, 0, 16),
-            {"-1": (-1,), "16": ("16",)},
-            (-2, 1, 15, 17, 33, "2", True),
-        ),
-        (
-            Threads(2),
-            {"2": (2, "2"), "16": (np.int64(16), "16")},
-            (-1, 0, 1, 10**6, str(10**6), 2**64, True, ""),
-        ),
+        (Integer(-1, 64), {"-1": (-1,), "64": (64, "64"), "7": ("007", np.int16(7))}, (*_NO_INTEGERS, -2, "65")),
+        (FlagOrInteger(0, 64), {"1": (True,), "0": (np.False_,), "64": (64,)}, (65, -1, "True", 1.5)),
+        (OneOf(-1, 0, 16), {"-1": (-1,), "16": ("16",)}, (-2, 1, 15, 17, 33, "2", True)),
+        (Threads(2), {"2": (2, "2"), "16": (np.int64(16), "16")}, (-1, 0, 1, 10**6, str(10**6), 2**64, True, "")),
         (Choice("", "apply"), {"": ("",), "apply": ("apply",)}, ("Apply", "save", 1, True)),
         (Spelled(b="B"), {"B": ("b",)}, ("B", "A")),
         (Member(*_MODES), _SPELLED, _NO_MODES),
-        (
-            Names(lambda: ("A", "B1"), "names"),
-            {"A": ("A",), "A;B1": ("A;B1",), "A;A": ("A;A",)},
-            _NO_NAMES,
-        ),
-        (
-            Names(lambda: ("A", "B"), "names", ",", empty=True),
-            {"": ("",), "B,A": ("B,A",)},
-            (",", "A,", "A;B"),
-        ),
-        (
-            Parts("[a-c0-9,]+", "parts", 256, "[a-c]"),
-            {"a1,b1": ("a1,b1",), "1,1": ("1,1",)},
-            ("a1,b,a2", "d"),
-        ),
+        (Names(lambda: ("A", "B1"), "names"), {"A": ("A",), "A;B1": ("A;B1",), "A;A": ("A;A",)}, _NO_NAMES),
+        (Names(lambda: ("A", "B"), "names", ",", empty=True), {"": ("",), "B,A": ("B,A",)}, (",", "A,", "A;B")),
+        (Parts("[a-c0-9,]+", "parts", 256, "[a-c]"), {"a1,b1": ("a1,b1",), "1,1": ("1,1",)}, ("a1,b,a2", "d")),
         (
             Text(r"\w+(,\w+)*", "words", max_bytes=4),
             {"a,b": ("a,b",), "abcd": ("abcd",)},
             ("", "a,", "abcde", *_DIGITS, 1),
         ),
-        (
-            Text("a+", "letters"),
-            {"a" * 256: ("a" * 256,)},
-            ("a" * 257,),
-        ),
+        (Text("a+", "letters"), {"a" * 256: ("a" * 256,)}, ("a" * 257,)),
     )
 
 
@@ -179,13 +112,7 @@ class TestValueKinds(unittest.TestCase):
                     others += [Str(value), NumpyStr(value), value.encode()]
                     others += [f" {value}", *(value + end for end in (" ", "\n", "\0"))]
                 else:
-                    others += [
-                        Int(value),
-                        Float(value),
-                        NumpyInt(value),
-                        float(value),
-                        np.array(value),
-                    ]
+                    others += [Int(value), Float(value), NumpyInt(value), float(value), np.array(value)]
             for value in others:
                 with (
                     self.subTest(kind.accepts, type=type.__repr__(type(value))),
@@ -207,14 +134,7 @@ class TestValueKinds(unittest.TestCase):
                 kind.parse(text)
 
     def test_a_flag_reads_the_spellings_that_ort_reports(self):
-        for text, on in {
-            "1": True,
-            "true": True,
-            "True": True,
-            "0": False,
-            "false": False,
-            "False": False,
-        }.items():
+        for text, on in {"1": True, "true": True, "True": True, "0": False, "false": False, "False": False}.items():
             self.assertIs(Flag().read(text), on)
         with self.assertRaises(ValueError):
             Flag().read("yes")
@@ -222,10 +142,7 @@ class TestValueKinds(unittest.TestCase):
     def test_threads(self):
         for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
             with self.subTest(cpus), mock.patch.object(threads, "CPUS", range(cpus)):
-                self.assertEqual(
-                    [_parses(Threads(2), number) for number in (high, high + 1)],
-                    [True, False],
-                )
+                self.assertEqual([_parses(Threads(2), number) for number in (high, high + 1)], [True, False])
         self.assertTrue(threads.CPUS)
 
     def test_long_text_is_not_split(self):
@@ -237,23 +154,9 @@ class TestValueKinds(unittest.TestCase):
         self.assertLess(tracemalloc.get_traced_memory()[1], 10**6)
 
     def test_plain_accepts_exact_types_only(self):
-        for value, expected in (
-            (np.float64(0.5), 0.5),
-            (np.str_("a"), "a"),
-            (np.bool_(True), True),
-        ):
-            self.assertEqual(
-                (type(value_kinds.plain(value)), value_kinds.plain(value)),
-                (type(expected), expected),
-            )
-        for value in (
-            np.longdouble(1),
-            np.datetime64("2020"),
-            np.complex64(1),
-            np.void(b"1"),
-            NumpyStr("a"),
-            b"a",
-        ):
+        for value, expected in ((np.float64(0.5), 0.5), (np.str_("a"), "a"), (np.bool_(True), True)):
+            self.assertEqual((type(value_kinds.plain(value)), value_kinds.plain(value)), (type(expected), expected))
+        for value in (np.longdouble(1), np.datetime64("2020"), np.complex64(1), np.void(b"1"), NumpyStr("a"), b"a"):
             with self.subTest(type=type(value)), self.assertRaises(ValueError):
                 value_kinds.plain(value)
 
@@ -290,11 +193,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         # ORT would wait for them indefinitely.
         for error in (RuntimeError("can't start"), MemoryError()):
             failing = mock.patch.object(threads.threading.Thread, "start", side_effect=error)
-            with (
-                failing,
-                no_session_opens(),
-                self.assertRaises(NotPermittedError) as refused,
-            ):
+            with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
             self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
 
@@ -307,10 +206,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
             ({"intra_op_num_threads": 3}, 3),
             ({"intra_op_num_threads": 3, "inter_op_num_threads": 1, **parallel}, 3),
         ):
-            with (
-                self.subTest(attributes),
-                mock.patch.object(threads, "threads_start", return_value=True) as starts,
-            ):
+            with self.subTest(attributes), mock.patch.object(threads, "threads_start", return_value=True) as starts:
                 onnxruntime.backend.prepare(two_nodes(), **attributes)
             self.assertEqual(max(call.args[0] for call in starts.call_args_list), most)
 
@@ -319,10 +215,7 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         self.assertTrue(threads.threads_start(8))
         self.assertEqual(threading.active_count(), before)
 
-    @unittest.skipUnless(
-        sys.platform == "linux",
-        "requires Linux, whose description of the CPUs the test reads",
-    )
+    @unittest.skipUnless(sys.platform == "linux", "requires Linux, whose description of the CPUs the test reads")
     def test_hyper_threads_of_one_core_count_once(self):
         def siblings(path: str, **_: object) -> object:
             cpu = int(pathlib.Path(path).parts[5].removeprefix("cpu"))

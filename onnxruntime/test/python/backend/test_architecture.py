@@ -78,14 +78,7 @@ IMPORTED_BY = {
     "tempfile": {"capture", "command_line"},
     # In Python 3.11, it has a lock for each class, which a fork can leave taken.
     "functools.cached_property": set(),
-    "numpy": {
-        "allowlist",
-        "capture",
-        "command_line",
-        "free_dimensions",
-        "openvino",
-        "runs",
-    },
+    "numpy": {"allowlist", "capture", "command_line", "free_dimensions", "openvino", "runs"},
     "onnx": {
         "allowlist",
         "backend",
@@ -100,25 +93,10 @@ IMPORTED_BY = {
     },
     "onnxruntime.capi": {"errors", "refusals", "runs", "session"},
     "onnxruntime.InferenceSession": {
-        *(
-            "backend",
-            "backend_rep",
-            "capture",
-            "free_dimensions",
-            "locks",
-            "openvino",
-            "runs",
-            "session",
-        ),
+        *("backend", "backend_rep", "capture", "free_dimensions", "locks", "openvino", "runs", "session")
     },
     # A run, and the steps of prepare, do not depend on names of options.
-    f"{PACKAGE}.allowlist.providers": {
-        "allowlist",
-        "command_line",
-        "environment",
-        "refusals",
-        "session",
-    },
+    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "refusals", "session"},
 }
 
 
@@ -215,8 +193,7 @@ class ArchitectureTest(unittest.TestCase):
     def test_requirements(self):
         known = DISTRIBUTIONS | sys.stdlib_module_names
         self.assertEqual(
-            [(module, one) for module, one in each_import() if one.name.partition(".")[0] not in known],
-            [],
+            [(module, one) for module, one in each_import() if one.name.partition(".")[0] not in known], []
         )
 
     def test_imports_in_functions(self):

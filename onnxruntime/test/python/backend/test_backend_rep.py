@@ -35,13 +35,7 @@ SPINNING = "session.intra_op.allow_spinning"
 SHRINKING = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
 PREPACKING = {"session.disable_prepacking": "1"}
 IDLE = {"gpu_graph_id": 5}
-REPORTS = (
-    "provider_options",
-    "session_options",
-    "session_config",
-    "run_config",
-    "unconfirmed",
-)
+REPORTS = ("provider_options", "session_options", "session_config", "run_config", "unconfirmed")
 X = np.ones((2, 3), np.float32)
 
 
@@ -106,10 +100,7 @@ class DescriptionTest(unittest.TestCase):
         changed.enable_mem_pattern = False
         with (
             mock.patch.object(onnxruntime.InferenceSession, "get_session_options", lambda _: changed),
-            self.assertWarnsRegex(
-                RuntimeWarning,
-                "enable_mem_pattern was set to True, and the session has False",
-            ),
+            self.assertWarnsRegex(RuntimeWarning, "enable_mem_pattern was set to True, and the session has False"),
         ):
             rep = prepare(two_nodes(), enable_mem_pattern=True)
         self.assertEqual(rep.session_options, {"enable_mem_pattern": False})
@@ -140,11 +131,7 @@ class ConfigurationTest(unittest.TestCase):
             "run_config": SHRINKING,
             "execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL,
             "graph_optimization_level": "ORT_ENABLE_BASIC",
-            "session_options": {
-                "intra_op_num_threads": 2,
-                "inter_op_num_threads": 2,
-                "logid": "mine",
-            },
+            "session_options": {"intra_op_num_threads": 2, "inter_op_num_threads": 2, "logid": "mine"},
         }
         rep = prepare(model, **given)
         configuration = rep.configuration()
@@ -152,13 +139,7 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(json.loads(text), configuration)
         again = prepare(model, **configuration)
         self.assertEqual(again.configuration(), configuration)
-        for name in (
-            "providers",
-            "provider_options",
-            "session_options",
-            "session_config",
-            "run_config",
-        ):
+        for name in ("providers", "provider_options", "session_options", "session_config", "run_config"):
             self.assertEqual(getattr(again, name), getattr(rep, name), name)
         for part in (*configuration.values(), *configuration["provider_options"].values()):
             part["x"] = 1  # the caller owns it
@@ -168,11 +149,7 @@ class ConfigurationTest(unittest.TestCase):
         available = usable_providers()
         for source, given, providers in (
             (two_nodes(), {}, available),
-            (
-                two_nodes(),
-                dict.fromkeys(("provider_options", "session_config", "run_config")),
-                available,
-            ),
+            (two_nodes(), dict.fromkeys(("provider_options", "session_config", "run_config")), available),
             (two_nodes(), {"session_config": {}, "run_config": {}}, available),
             (open_session(), {}, (CPU,)),
         ):
@@ -194,15 +171,8 @@ class ConfigurationTest(unittest.TestCase):
             __hash__ = None
 
         with warnings.catch_warnings(action="ignore"):
-            specified = {
-                "provider_options": {CPU: {}},
-                "session_config": PREPACKING,
-                "run_config": SHRINKING,
-            }
-            reps = (
-                prepare(two_nodes(), **specified, inter_op_num_threads=2),
-                prepare(open_session()),
-            )
+            specified = {"provider_options": {CPU: {}}, "session_config": PREPACKING, "run_config": SHRINKING}
+            reps = (prepare(two_nodes(), **specified, inter_op_num_threads=2), prepare(open_session()))
         for rep, name in itertools.product(reps, REPORTS):
             with self.subTest(name):
                 before = repr(getattr(rep, name))
@@ -218,12 +188,7 @@ class ConfigurationTest(unittest.TestCase):
 
     def test_each_model_has_one_record(self):
         with self.assertLogs("onnxruntime.backend", "INFO") as logged:
-            rep = prepare(
-                two_nodes(),
-                provider_options={CPU: {}},
-                session_config=PREPACKING,
-                unknown="of the caller",
-            )
+            rep = prepare(two_nodes(), provider_options={CPU: {}}, session_config=PREPACKING, unknown="of the caller")
             rep.run([X])
             rep.with_run_config(SHRINKING)
         (record,) = logged.records
@@ -253,10 +218,7 @@ class ModelPackageTest(unittest.TestCase):
     def test_it_is_prepared_run_and_closed(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         variant = {"ep": CPU, "executor_info": {"ort": {"model_file": "model.onnx"}}}
-        manifest = {
-            "schema_version": "1.0",
-            "components": {"whole": {"variants": {"default": variant}}},
-        }
+        manifest = {"schema_version": "1.0", "components": {"whole": {"variants": {"default": variant}}}}
         Path(folder, "model.onnx").write_bytes(two_nodes().SerializeToString())
         Path(folder, "manifest.json").write_text(json.dumps(manifest))
         package = onnxruntime.ModelPackageContext(folder)
@@ -295,10 +257,7 @@ class WithoutEffectTest(unittest.TestCase):
         rep = prepare(two_nodes(), inter_op_num_threads=2)
         other = rep.with_run_config(IDLE).with_run_config({"gpu_graph_id": 6})
         threads = {"inter_op_num_threads": 2}
-        self.assertEqual(
-            other.unconfirmed,
-            {"session_options": threads, "run_config": {"gpu_graph_id": "6"}},
-        )
+        self.assertEqual(other.unconfirmed, {"session_options": threads, "run_config": {"gpu_graph_id": "6"}})
         self.assertEqual(rep.unconfirmed, {"session_options": threads})
         self.assertEqual((len(rep.warnings), len(other.warnings)), (1, 3))
 
@@ -306,12 +265,7 @@ class WithoutEffectTest(unittest.TestCase):
 class CloseBesideARunTest(unittest.TestCase):
     def test_a_run_that_has_begun_ends(self):
         """Another thread closes the model while the run converts its inputs."""
-        for keywords in (
-            {},
-            {"run_config": SHRINKING},
-            {"timeout": 60},
-            {"cancellation": Cancellation()},
-        ):
+        for keywords in ({}, {"run_config": SHRINKING}, {"timeout": 60}, {"cancellation": Cancellation()}):
             rep = prepare(two_nodes())
             convert = ModelInputs.feeds
 
@@ -319,10 +273,7 @@ class CloseBesideARunTest(unittest.TestCase):
                 rep.close()
                 return convert(inputs, given)
 
-            with (
-                self.subTest(keywords),
-                mock.patch.object(ModelInputs, "feeds", close_first),
-            ):
+            with self.subTest(keywords), mock.patch.object(ModelInputs, "feeds", close_first):
                 np.testing.assert_array_equal(rep.run([X.tolist()], **keywords)[0], X)
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 rep.run([X])

@@ -57,10 +57,7 @@ class ModelsTest(unittest.TestCase):
                 return 1
 
         for bad in ("", "x\0.png", Lying(""), Lying("x\0.png")):
-            with (
-                self.subTest(bad),
-                self.assertRaisesRegex(RuntimeError, "empty or contains a NUL") as raised,
-            ):
+            with self.subTest(bad), self.assertRaisesRegex(RuntimeError, "empty or contains a NUL") as raised:
                 prepare(bad)
             self.assertNotIsInstance(raised.exception, NotPermittedError)
 
@@ -69,22 +66,12 @@ class ModelsTest(unittest.TestCase):
             """As protobuf raises it above 2 GB."""
 
         too_large = ValueError("This protobuf of onnx model is too large (>2GB).")
-        for error, kind in (
-            (EncodeError("Failed"), RuntimeError),
-            (too_large, RuntimeError),
-            (KeyError(1), KeyError),
-        ):
+        for error, kind in ((EncodeError("Failed"), RuntimeError), (too_large, RuntimeError), (KeyError(1), KeyError)):
             failing = mock.Mock(spec=["SerializeToString", "graph"], **{"SerializeToString.side_effect": error})
             for made in (failing, two_nodes()):
-                with (
-                    mock.patch.object(backend, "check_model", side_effect=error),
-                    self.assertRaises(kind) as raised,
-                ):
+                with mock.patch.object(backend, "check_model", side_effect=error), self.assertRaises(kind) as raised:
                     prepare(made)
-                self.assertIn(
-                    "save_as_external_data=True" if kind is RuntimeError else "1",
-                    str(raised.exception),
-                )
+                self.assertIn("save_as_external_data=True" if kind is RuntimeError else "1", str(raised.exception))
                 self.assertIs(raised.exception.__context__ or raised.exception, error)
 
 
@@ -190,12 +177,7 @@ class SubclassTest(unittest.TestCase):
         rep = Hooked.prepare(two_nodes(), DEVICE, **keywords)
         every, of_session = {*keywords}, {"intra_op_num_threads"}
         self.assertEqual(
-            seen,
-            [
-                ("ModelProto", DEVICE, every),
-                ("bytes", DEVICE, every),
-                ("InferenceSession", DEVICE, of_session),
-            ],
+            seen, [("ModelProto", DEVICE, every), ("bytes", DEVICE, every), ("InferenceSession", DEVICE, of_session)]
         )
         self.assertEqual(dict(rep.session_config), keywords["session_config"])
         self.assertEqual(dict(rep.run_config), keywords["run_config"] | {"gpu_graph_id": "-1"})
@@ -279,14 +261,8 @@ class SubclassTest(unittest.TestCase):
 
         for added in (
             {"session_config": {"session.disable_prepacking": True}},
-            {
-                "session_config": {"session.strict_shape_type_inference": "0"},
-                "provider_options": {CPU: {}},
-            },
-            {
-                "session_options": {"intra_op_num_threads": 2},
-                "run_config": {"gpu_graph_id": -1},
-            },
+            {"session_config": {"session.strict_shape_type_inference": "0"}, "provider_options": {CPU: {}}},
+            {"session_options": {"intra_op_num_threads": 2}, "run_config": {"gpu_graph_id": -1}},
         ):
             Mine.added = mock.Mock(return_value=added)
             for source in (two_nodes(), MODEL):
@@ -311,16 +287,9 @@ class SubclassTest(unittest.TestCase):
                     keywords |= cls.added
                 return super().prepare(model, device, **keywords)
 
-        for added in (
-            {"intra_op_num_threads": "2"},
-            {"execution_mode": "ORT_SEQUENTIAL", "unknown": 1},
-        ):
+        for added in ({"intra_op_num_threads": "2"}, {"execution_mode": "ORT_SEQUENTIAL", "unknown": 1}):
             Mine.added = added
-            rep = Mine.prepare(
-                MODEL,
-                intra_op_num_threads=2,
-                execution_mode=onnxruntime.ExecutionMode.ORT_SEQUENTIAL,
-            )
+            rep = Mine.prepare(MODEL, intra_op_num_threads=2, execution_mode=onnxruntime.ExecutionMode.ORT_SEQUENTIAL)
             np.testing.assert_array_equal(rep.run([X])[0], abs(X))
         for added in ({"intra_op_num_threads": 1}, {"logid": "x"}):
             Mine.added = added

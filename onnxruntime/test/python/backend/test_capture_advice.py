@@ -59,10 +59,7 @@ class AdviceTest(unittest.TestCase):
         with self.assertRaises(NotPermittedError) as raised:
             advice.explain(error, permit(ep, sizes), opened)
         found = raised.exception
-        self.assertEqual(
-            (found.keyword, found.provider, found.key),
-            ("provider_options", ep, CAPTURE_SWITCHES[ep]),
-        )
+        self.assertEqual((found.keyword, found.provider, found.key), ("provider_options", ep, CAPTURE_SWITCHES[ep]))
         self.assertIsInstance(found, type(error))
         self.assertTrue(str(found).endswith(found.reason))
         self.permits = [call.args[0] for call in opened.call_args_list]
@@ -82,10 +79,7 @@ class AdviceTest(unittest.TestCase):
 
     def test_no_named_dimensions(self):
         self.assertRegex(self.explain(REFUSAL, session([2, 3], on_cpu="Det")), r"\(Det 1\)" + WITHOUT)
-        self.assertRegex(
-            self.explain(REFUSAL, session([2, None])),
-            "Give the inputs of the model fixed shapes",
-        )
+        self.assertRegex(self.explain(REFUSAL, session([2, None])), "Give the inputs of the model fixed shapes")
         self.assertRegex(self.explain(CONTROL_FLOW, session([2])), "contains If, Loop, or Scan" + WITHOUT)
         self.assertRegex(self.explain(REFUSAL, MemoryError()), "not all nodes are on the EP" + WITHOUT)
 

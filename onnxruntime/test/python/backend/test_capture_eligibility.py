@@ -28,9 +28,7 @@ import onnxruntime
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.operators import (
-    RELEASES,
-)
+from onnxruntime.backend.capture.operators import RELEASES
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, WEBGPU
 from onnxruntime.backend.session.construction import Construction
@@ -58,12 +56,7 @@ class WrittenTest(unittest.TestCase):
 
     def test_weights_are_not_kept_and_not_changed(self):
         weights = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
-        made = model(
-            [helper.make_node("MatMul", ["X", "W"], ["Y"])],
-            {"X": (2, 512)},
-            {"Y": (2, 512)},
-            {"W": weights},
-        )
+        made = model([helper.make_node("MatMul", ["X", "W"], ["Y"])], {"X": (2, 512)}, {"Y": (2, 512)}, {"W": weights})
         session, graph = self.open(made)
         self.assertLess(graph.ByteSize(), 2000)
         self.assertEqual([list(tensor.dims) for tensor in graph.graph.initializer], [[512, 512]])
@@ -71,23 +64,14 @@ class WrittenTest(unittest.TestCase):
         np.testing.assert_allclose(session.run(None, {"X": x})[0], x @ weights, rtol=1e-3, atol=1e-3)
 
     def test_no_temporary_folder(self):
-        missing = mock.patch(
-            "tempfile.mkdtemp",
-            side_effect=FileNotFoundError("no usable temporary directory"),
-        )
-        with (
-            missing,
-            self.assertRaisesRegex(RuntimeError, "needs a temporary folder.*no usable"),
-        ):
+        missing = mock.patch("tempfile.mkdtemp", side_effect=FileNotFoundError("no usable temporary directory"))
+        with missing, self.assertRaisesRegex(RuntimeError, "needs a temporary folder.*no usable"):
             self.open(two_nodes())
 
     def test_a_folder_that_cannot_be_removed(self):
         """On Windows, a program such as a virus scanner may read the graph."""
         options = SessionOptions()
-        with (
-            mock.patch("os.rmdir", side_effect=OSError("busy")),
-            eligibility.written(options) as path,
-        ):
+        with mock.patch("os.rmdir", side_effect=OSError("busy")), eligibility.written(options) as path:
             pass
         self.addCleanup(path.parent.rmdir)
         self.assertEqual([*path.parent.iterdir()], [])
@@ -116,10 +100,7 @@ class CheckTest(unittest.TestCase):
 
     def check(self, problem: str, made: ModelProto, on_cpu: str = "", ep: str = WEBGPU) -> None:
         """Check a session whose inputs of these names are on the CPU; without a problem, the session may capture."""
-        options, session = (
-            SessionOptions(),
-            mock.Mock(spec=["get_inputs", "get_input_memory_infos"]),
-        )
+        options, session = (SessionOptions(), mock.Mock(spec=["get_inputs", "get_input_memory_infos"]))
         session.get_inputs.return_value = made.graph.input
         memories = ["Cpu" if value.name in on_cpu else "WebGPU_Buf" for value in made.graph.input]
         session.get_input_memory_infos.return_value = [SimpleNamespace(name=name) for name in memories]
@@ -146,10 +127,7 @@ class CheckTest(unittest.TestCase):
         for version in ("1.30.0", "1.31.2", "1.32.1", "1.33.0"):
             with mock.patch.object(onnxruntime, "__version__", version):
                 known = " on ORT .*, ".join(plugin for _, plugin in sorted(RELEASES))
-                self.check(
-                    f"on ORT {version} was never checked, only {known} on ORT {max(RELEASES)[0]}",
-                    two_nodes(),
-                )
+                self.check(f"on ORT {version} was never checked, only {known} on ORT {max(RELEASES)[0]}", two_nodes())
 
     def test_graphs(self):
         reads = parsed("(float[4,4] X, int64[2] S, float[3] U) => (float[2,8] Y) { T = Reshape (X, S) Y = Neg (T) }")
@@ -165,11 +143,7 @@ class CheckTest(unittest.TestCase):
         for flag, problem in ((True, "Dropout"), (False, "")):
             constants = {"M": np.array(flag), "R": np.array(0.5, np.float32)}
             # ORT eliminates a Dropout whose output is not an output of the graph.
-            self.check(
-                problem,
-                last(between("Dropout", "T", "R", "M", constants=constants)),
-                ep=CUDA,
-            )
+            self.check(problem, last(between("Dropout", "T", "R", "M", constants=constants)), ep=CUDA)
 
     def test_too_large_a_graph(self):
         with mock.patch.object(eligibility, "_MOST_BYTES", 10):
@@ -200,27 +174,18 @@ class CheckTest(unittest.TestCase):
         options = SessionOptions()
         options.add_session_config_entry("session.use_env_allocators", "1")
         session = InferenceSession(two_nodes().SerializeToString(), options, providers=[CPU])
-        self.assertIn(
-            "leave out session.use_env_allocators",
-            eligibility.problem(session, [CUDA], True),
-        )
+        self.assertIn("leave out session.use_env_allocators", eligibility.problem(session, [CUDA], True))
 
     def test_a_session_of_an_unreadable_model(self):
         session = open_session()
-        for content, path in (
-            (b"\xff\xff\xff", None),
-            (None, "no-such.onnx"),
-            (None, None),
-        ):
+        for content, path in ((b"\xff\xff\xff", None), (None, "no-such.onnx"), (None, None)):
             session._model_bytes, session._model_path = content, path
             # Its inputs on the CPU may be read.
             self.assertIn("input 'X' is read on the CPU", eligibility.problem(session, [CUDA], False))
 
 
 def opened_on_cpu(
-    made: ModelProto,
-    grants: dict[str, dict],
-    options: SessionOptions | None = None,
+    made: ModelProto, grants: dict[str, dict], options: SessionOptions | None = None
 ) -> tuple[InferenceSession, bool]:
     """Create a session for a permit of these options, but on the CPU EP. Return it, and whether it was checked."""
     wanted = Construction(made.SerializeToString(), Permit("", True, grants), options or SessionOptions())
@@ -235,11 +200,7 @@ class OpenTest(unittest.TestCase):
     def open(self, granted: dict[str, dict[str, bool]]) -> list[str]:
         grants = {ep: {name: mock.Mock(value=on) for name, on in options.items()} for ep, options in granted.items()}
         looked = []
-        with mock.patch.object(
-            eligibility,
-            "check",
-            lambda _, ep, path: looked.append((ep, path.exists())) or "",
-        ):
+        with mock.patch.object(eligibility, "check", lambda _, ep, path: looked.append((ep, path.exists())) or ""):
             session, checked = opened_on_cpu(two_nodes(), grants)
         self.assertEqual((session.get_providers(), checked), ([CPU], bool(looked)))
         self.assertTrue(all(exists for _, exists in looked))
@@ -258,10 +219,7 @@ class OpenTest(unittest.TestCase):
 
     def test_optimizers_that_were_disabled_stay_so(self):
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
-        for disabled, left in (
-            ("", ["Gemm"]),
-            ("ConstantFolding;MatMulAddFusion", ["MatMul", "Add"]),
-        ):
+        for disabled, left in (("", ["Gemm"]), ("ConstantFolding;MatMulAddFusion", ["MatMul", "Add"])):
             options, found = SessionOptions(), []
             if disabled:
                 options.add_session_config_entry("optimization.disable_specified_optimizers", disabled)
@@ -293,10 +251,7 @@ class OpenTest(unittest.TestCase):
         grants = {WEBGPU: {"enableGraphCapture": mock.Mock(value=True)}}
         with self.assertRaises(NotPermittedError) as raised:
             opened_on_cpu(two_nodes(), grants)
-        self.assertEqual(
-            (raised.exception.provider, raised.exception.key),
-            (WEBGPU, "enableGraphCapture"),
-        )
+        self.assertEqual((raised.exception.provider, raised.exception.key), (WEBGPU, "enableGraphCapture"))
 
 
 if __name__ == "__main__":

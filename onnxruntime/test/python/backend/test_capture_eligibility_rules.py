@@ -18,30 +18,14 @@ from helpers.models import model
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.operators import (
-    DROPOUTS,
-    MICROSOFT,
-    NHWC,
-    OPERATORS,
-    RANDOM,
-    RELEASES,
-)
+from onnxruntime.backend.capture.operators import DROPOUTS, MICROSOFT, NHWC, OPERATORS, RANDOM, RELEASES
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 
-def between(
-    operator: str,
-    *inputs: str,
-    constants: dict[str, np.ndarray] | None = None,
-    **attributes,
-) -> ModelProto:
+def between(operator: str, *inputs: str, constants: dict[str, np.ndarray] | None = None, **attributes) -> ModelProto:
     """A graph in which ``X -> Neg -> T -> operator -> V -> Exp -> Y``. The operator reads T unless inputs are given."""
     node = helper.make_node(operator, inputs or ["T"], ["V"], **attributes)
-    nodes = [
-        helper.make_node("Neg", ["X"], ["T"]),
-        node,
-        helper.make_node("Exp", ["V"], ["Y"]),
-    ]
+    nodes = [helper.make_node("Neg", ["X"], ["T"]), node, helper.make_node("Exp", ["V"], ["Y"])]
     return model(nodes, {"X": (4, 4)}, {"Y": None}, constants)
 
 
@@ -64,10 +48,7 @@ def with_functions(made: ModelProto, domain: str, name: str, *body: onnx.NodePro
 
 def product() -> ModelProto:
     """A product and a sum, which ORT fuses."""
-    nodes = [
-        helper.make_node("MatMul", ["X", "W"], ["T"]),
-        helper.make_node("Add", ["T", "B"], ["Y"]),
-    ]
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["T"]), helper.make_node("Add", ["T", "B"], ["Y"])]
     constants = {"W": np.ones((4, 3), np.float32), "B": np.ones(3, np.float32)}
     return model(nodes, {"X": (2, 4)}, {"Y": (2, 3)}, constants)
 
@@ -80,26 +61,14 @@ def _rules():
     """Yield graphs with what the message must match; empty if WebGPU may capture the graph."""
     yield between("Tanh"), ""
     yield between("Selu", name="n1"), r"^node 'n1' \(Selu, which makes 'V'\) is not"
-    for operator in (
-        "ScatterND",
-        "ScatterElements",
-        "LSTM",
-        "GRU",
-        "If",
-        "Loop",
-        "Scan",
-        "DequantizeLinear",
-    ):
+    for operator in ("ScatterND", "ScatterElements", "LSTM", "GRU", "If", "Loop", "Scan", "DequantizeLinear"):
         yield between(operator), f"{operator}.*not known to be replayed"
     for domain, operator in ((NHWC, "Conv"), (MICROSOFT, "QuickGelu")):
         yield between(operator, domain=domain), ""
         yield between(operator), f"\\({operator}, .*not known"
         yield between(operator, domain="other"), f"other::{operator}"
     yield between("Relu", domain="ai.onnx.ml"), "not known"
-    yield (
-        with_functions(between("Tanh"), "", "Tanh", helper.make_node("Selu", ["a"], ["b"])),
-        "functions",
-    )
+    yield (with_functions(between("Tanh"), "", "Tanh", helper.make_node("Selu", ["a"], ["b"])), "functions")
     made = between("Add", "T", "A", constants={"A": np.ones(4, np.float32)})
     yield made, ""
     sparse = onnx.ModelProto.FromString(made.SerializeToString())
@@ -107,37 +76,17 @@ def _rules():
     yield sparse, "sparse constants"
     for operator in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"):
         yield between(operator, "T", "A", constants=_axes(0)), ""
-        yield (
-            last(between(operator, "T", "A", constants=_axes(0))),
-            "makes an output.*a copy$",
-        )
-    yield (
-        with_output(between("Identity"), "V"),
-        "makes an output of the model",
-    )  # another node reads it, too
+        yield (last(between(operator, "T", "A", constants=_axes(0))), "makes an output.*a copy$")
+    yield (with_output(between("Identity"), "V"), "makes an output of the model")  # another node reads it, too
     for operator in ("Max", "Min"):
-        for inputs, problem in (
-            (("T", "X"), ""),
-            (("T", "T"), ""),
-            (("T",), "copies its"),
-            (("T", ""), "copies its"),
-        ):
+        for inputs, problem in ((("T", "X"), ""), (("T", "T"), ""), (("T",), "copies its"), (("T", ""), "copies its")):
             yield between(operator, *inputs), problem
-    for attributes, problem in (
-        ({"perm": [1, 0]}, ""),
-        ({}, "one dimension"),
-        ({"perm": [0]}, "one dimension"),
-    ):
+    for attributes, problem in (({"perm": [1, 0]}, ""), ({}, "one dimension"), ({"perm": [0]}, "one dimension")):
         yield between("Transpose", **attributes), problem
     for operator in (name for _, name in OPERATORS if name.startswith("Reduce")):
         yield between(operator, "T", "A", constants=_axes(0)), ""
         yield between(operator, axes=[0]), ""
-        for inputs, constants in (
-            (["T"], {}),
-            (["T", ""], {}),
-            (["T", "A"], _axes()),
-            (["T", "X"], {}),
-        ):
+        for inputs, constants in ((["T"], {}), (["T", ""], {}), (["T", "A"], _axes()), (["T", "X"], {})):
             yield between(operator, *inputs, constants=constants), "specifies no axes"
         yield between(operator, noop_with_empty_axes=1), "specifies no axes"
     for outputs, problem in (
@@ -189,14 +138,8 @@ def _repeatable():
         if not domain:
             yield between(name, domain="ai.onnx"), name
     noisy = helper.make_node("RandomNormalLike", ["a"], ["b"])
-    yield (
-        with_functions(between("Noisy", domain="own"), "own", "Noisy", noisy),
-        "RandomNormalLike",
-    )
-    noise, value = (
-        helper.make_node("RandomUniform", [], ["b"], shape=[2, 4]),
-        onnx.ValueInfoProto(name="b"),
-    )
+    yield (with_functions(between("Noisy", domain="own"), "own", "Noisy", noisy), "RandomNormalLike")
+    noise, value = (helper.make_node("RandomUniform", [], ["b"], shape=[2, 4]), onnx.ValueInfoProto(name="b"))
     for depth in range(3):
         graph = helper.make_graph([noise], f"g{depth}", [], [value])
         noise = helper.make_node("If", ["C"], ["b"], then_branch=graph, else_branch=graph)
@@ -219,10 +162,7 @@ def _repeatable():
         for flag, problem in ((off, ""), (on, name)):
             for operator, found in (("Constant", problem), ("Other", name)):
                 made = flagged()
-                made.graph.node.insert(
-                    0,
-                    helper.make_node(operator, [], ["M"], value=numpy_helper.from_array(flag)),
-                )
+                made.graph.node.insert(0, helper.make_node(operator, [], ["M"], value=numpy_helper.from_array(flag)))
                 yield made, found
     # The flag is outside of a subgraph. A function does not see the names of the graph.
     dropout = helper.make_node("Dropout", ["T", "", "M"], ["b"])

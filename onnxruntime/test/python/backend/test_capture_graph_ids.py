@@ -78,10 +78,7 @@ class OwnRunsTest(OnCuda):
                 ("run_with_ort_values", (["Y"], {"X": value})),
             ):
                 for given in ({}, {"run_options": options}):
-                    with (
-                        self.subTest(name, given=given),
-                        self.assertRaisesRegex(RuntimeError, f"^{name}: .*rep.run, "),
-                    ):
+                    with self.subTest(name, given=given), self.assertRaisesRegex(RuntimeError, f"^{name}: .*rep.run, "):
                         getattr(session, name)(*arguments, **given)
             for i in range(1, 4):
                 self.check(rep.run([self.data(i, 2, 4)]), expected(self.data(i, 2, 4)))
@@ -209,10 +206,7 @@ class WebgpuIdsTest(unittest.TestCase):
 def as_tensorrt(session: InferenceSession) -> InferenceSession:
     """Make a session of the CUDA EP that captures look like a session of TensorRT, which the tests cannot create."""
     session.get_providers = lambda: [TENSORRT, CPU]
-    session.get_provider_options = lambda: {
-        TENSORRT: {"trt_cuda_graph_enable": "1", "device_id": "0"},
-        CPU: {},
-    }
+    session.get_provider_options = lambda: {TENSORRT: {"trt_cuda_graph_enable": "1", "device_id": "0"}, CPU: {}}
     return session
 
 
@@ -221,10 +215,7 @@ class TensorrtTest(OnCuda):
     """The rules for TensorRT, which keeps one graph whatever the id; on the CUDA EP."""
 
     def test_one_graph_by_one_thread(self):
-        rep, expected = (
-            onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))),
-            Expected(chain()),
-        )
+        rep, expected = (onnxruntime.backend.prepare(as_tensorrt(open_session(chain()))), Expected(chain()))
         threads, plain, run_plain = set(), [], type(rep.session).run
 
         def watched_plain(*arguments):
@@ -256,10 +247,7 @@ class TensorrtTest(OnCuda):
         for config in (None, {"gpu_graph_id": 7}):
             rep = onnxruntime.backend.prepare(as_tensorrt(open_session(chain())))
             rep.run_options(config)
-            with (
-                self.subTest(config),
-                self.assertRaisesRegex(RuntimeError, "is used by run_options"),
-            ):
+            with self.subTest(config), self.assertRaisesRegex(RuntimeError, "is used by run_options"):
                 rep.run([self.data(0, 3, 4)])
 
     def test_a_failed_first_run(self):

@@ -51,12 +51,7 @@ class ValuesOnTheCpuTest(OnCuda):
 
     def test_limits_where_everything_is_on_the_cpu(self):
         rep = self.prepare(parsed("(float[2] X) => (float[2] Z) <float[2] K = {5, 6}> { Z = Identity (K) }"))
-        x, cancellation, ends, run = (
-            [self.data(0, 2)],
-            onnxruntime.backend.Cancellation(),
-            [],
-            rep.session.run,
-        )
+        x, cancellation, ends, run = ([self.data(0, 2)], onnxruntime.backend.Cancellation(), [], rep.session.run)
         for limits in ({"timeout": 30}, {"cancellation": cancellation}, {}):
             self.same(rep.run(x, **limits), [np.array([5, 6], np.float32)])
 
@@ -65,10 +60,7 @@ class ValuesOnTheCpuTest(OnCuda):
             ends.append((options.terminate, options.get_run_config_entry("gpu_graph_id")))
             return run(names, feeds, options)
 
-        with (
-            mock.patch.object(rep.session, "run", canceled),
-            self.assertRaises(onnxruntime.backend.RunCancelledError),
-        ):
+        with mock.patch.object(rep.session, "run", canceled), self.assertRaises(onnxruntime.backend.RunCancelledError):
             rep.run(x, cancellation=cancellation)
         self.assertEqual(ends, [(True, "-1")])
 
@@ -77,10 +69,7 @@ class ValuesOnTheCpuTest(OnCuda):
         rep = self.prepare(parsed("(float[3] U, float[2,4] X) => (float[2,4] Y) { Y = Neg (X) }"))
         rep.run([self.data(0, 3), self.data(1, 2, 4)])
         buffers = capture_of(rep.session)._begun[0].inputs
-        self.assertEqual(
-            [(name, value.device_name()) for name, value in buffers],
-            [("U", "cpu"), ("X", "cuda")],
-        )
+        self.assertEqual([(name, value.device_name()) for name, value in buffers], [("U", "cpu"), ("X", "cuda")])
 
 
 @needs_cuda
@@ -99,10 +88,7 @@ class ShrinkingTest(OnCuda):
         for made in (rep, own):
             made.run([x])
             for name in (shrink, {self.SHRINK: "cpu:0;gpu:0"}, {**shrink, **ORDINARY}):
-                for call in (
-                    partial(made.run, [x], run_config=name),
-                    partial(made.run_options, name),
-                ):
+                for call in (partial(made.run, [x], run_config=name), partial(made.run_options, name)):
                     with refused():
                         call()
                 with refused():
@@ -119,11 +105,7 @@ class SetProvidersTest(OnCuda):
     """The capture state follows the inner session, which set_providers replaces."""
 
     def test_set_providers(self):
-        capturing, plain, expected = (
-            (CUDA, {"enable_cuda_graph": "1"}),
-            (CUDA, {}),
-            Expected(chain()),
-        )
+        capturing, plain, expected = ((CUDA, {"enable_cuda_graph": "1"}), (CUDA, {}), Expected(chain()))
         on_cpu = lambda made: onnxruntime.backend.prepare(made, provider_options={})  # noqa: E731
         for prepare, providers in (
             (self.ordinary, [capturing]),
@@ -183,11 +165,7 @@ class FailingCaptureTest(OnCuda):
         random = parsed("(float[3] X) => (float[3] Y) { R = RandomNormalLike (X) Y = Mul (X, R) }")
         constant = "output '{}' is a constant that nodes read".format
         repeated = "RandomNormalLike, .*draws random numbers"
-        for made, reason in (
-            (added, constant("W")),
-            (folded_output(), constant("V")),
-            (random, repeated),
-        ):
+        for made, reason in ((added, constant("W")), (folded_output(), constant("V")), (random, repeated)):
             with self.assertRaisesRegex(NotPermittedError, reason):
                 self.prepare(made)
         for made, reason in ((added, constant("W")), (random, repeated)):
@@ -277,10 +255,7 @@ class RequirementsTest(unittest.TestCase):
 
     @needs_global_lock
     def test_all_on_the_cpu_is_run_the_ordinary_way(self):
-        for options in (
-            {CUDA: {"enable_cuda_graph": "1"}},
-            {TENSORRT: {"trt_cuda_graph_enable": "1"}},
-        ):
+        for options in ({CUDA: {"enable_cuda_graph": "1"}}, {TENSORRT: {"trt_cuda_graph_enable": "1"}}):
             rep = onnxruntime.backend.prepare(self.session(options, memory="Cpu"))
             x = np.ones((2, 4), np.float32)
             for _ in range(3):
@@ -289,11 +264,7 @@ class RequirementsTest(unittest.TestCase):
     def test_sessions_that_cannot_capture(self):
         cuda = {CUDA: {"enable_cuda_graph": "1"}}
         for problem, options, graph in (
-            (
-                r"'X' is tensor\(string\)",
-                cuda,
-                "(string[1] X) => (string[1] Y) { Y = Identity (X) }",
-            ),
+            (r"'X' is tensor\(string\)", cuda, "(string[1] X) => (string[1] Y) { Y = Identity (X) }"),
             (
                 r"'Y' is seq\(tensor\(float\)\)",
                 cuda,

@@ -111,11 +111,7 @@ class BesideOthersTest(OnCuda):
 
     def test_each_pair_of_calls_of_one_thread(self):
         """In the middle of a run or a replay, only a run or the creation of a session without capture goes on."""
-        rep, plain, expected = (
-            self.prepare(chain()),
-            self.ordinary(chain()),
-            Expected(chain()),
-        )
+        rep, plain, expected = (self.prepare(chain()), self.ordinary(chain()), Expected(chain()))
         x, rows = self.data(0, 3, 4), iter(range(10, 100))
         rep.run([x])
         capture = capture_of(rep.session)
@@ -154,10 +150,7 @@ class BesideOthersTest(OnCuda):
                         results[0] = "outputs"
                 return method(*arguments)
 
-            with (
-                self.subTest(outer=outer, inner=inner),
-                mock.patch.object(owner, name, middle),
-            ):
+            with self.subTest(outer=outer, inner=inner), mock.patch.object(owner, name, middle):
                 calls[outer]()
                 goes_on = inner in ("run", "prepare") and outer in ("run", "general replay")
                 self.assertEqual(results, ["outputs" if goes_on else "error"])
@@ -167,12 +160,7 @@ class BesideOthersTest(OnCuda):
     @unittest.skipUnless(hasattr(signal, "setitimer"), "requires signals by a timer")
     def test_a_signal_handler_that_uses_the_session(self):
         """In the middle of a call, it gets an error. Between two calls, it gets outputs."""
-        rep, expected, stop, handled = (
-            self.prepare(chain()),
-            Expected(chain()),
-            threading.Event(),
-            [],
-        )
+        rep, expected, stop, handled = (self.prepare(chain()), Expected(chain()), threading.Event(), [])
         x, other = self.data(0, 3, 4), self.data(1, 3, 4)
         want, want_other = expected(x), expected(other)
         self.check(rep.run([x]), want)

@@ -264,10 +264,7 @@ class WorkerTest(unittest.TestCase):
                 with Interrupter(moment, again) as interrupter:
                     self.alone(work)
                 for call in (self.lock.run, self.lock.run_alone):
-                    call(
-                        None,
-                        lambda working=working, moment=moment: self.assertEqual(working, [], moment),
-                    )
+                    call(None, lambda working=working, moment=moment: self.assertEqual(working, [], moment))
                 if not interrupter.interrupted:
                     break
             self.assertFalse(interrupter.interrupted)

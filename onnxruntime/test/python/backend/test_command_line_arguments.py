@@ -37,11 +37,7 @@ class HelpTest(CommandTest):
             self.assertEqual(described, " ".join([name, *positional, "..."]))
             self.assertEqual(len({action.help for action in command._actions}), len(command._actions))
             descriptions.append(command.description)
-            for action in (
-                *command._actions,
-                *commands._choices_actions,
-                *parser._actions[:-1],
-            ):
+            for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
                 with self.subTest(command=name, argument=action.dest):
                     # A verb in lower case starts the text, and a word, a number or a closing parenthesis ends it.
                     self.assertRegex(action.help, r"(?s)\A[a-z].*[ '=(]([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
@@ -112,20 +108,10 @@ class MistakeTest(CommandTest):
 
     def test_json_of_a_mistake(self):
         with mock.patch("sys.argv", ["", "--json"]):
-            self.assertIn(
-                "--thread",
-                json.loads(Ran("run", "m", "--thread", "2").out)["error"]["message"],
-            )
-        for arguments in (
-            ["run", "no-such.onnx"],
-            ["options", "x"],
-            ["inspect", self.path, "--plugin", "x"],
-        ):
+            self.assertIn("--thread", json.loads(Ran("run", "m", "--thread", "2").out)["error"]["message"])
+        for arguments in (["run", "no-such.onnx"], ["options", "x"], ["inspect", self.path, "--plugin", "x"]):
             ran = Ran(*arguments, "--json")
-            self.assertEqual(
-                (ran.status, ran.err),
-                (1, f"error: {json.loads(ran.out)['error']['message']}\n"),
-            )
+            self.assertEqual((ran.status, ran.err), (1, f"error: {json.loads(ran.out)['error']['message']}\n"))
             self.assertRegex(ran.out, r'(?s)\A\{\n  "error": \{\n    "message".*\n  \}\n\}\n\Z')
 
     def test_layout_of_json(self):

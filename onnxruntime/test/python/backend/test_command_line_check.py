@@ -14,16 +14,7 @@ import unittest
 import warnings
 from unittest import mock
 
-from helpers.command_line import (
-    ABSENT,
-    CPU,
-    PREPACKING,
-    SHRINKING,
-    SPINNING,
-    WRITES,
-    CommandTest,
-    Ran,
-)
+from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, WRITES, CommandTest, Ran
 from helpers.environment import environment
 from helpers.models import no_session_opens
 
@@ -123,10 +114,7 @@ class CheckTest(CommandTest):
     def test_an_empty_configuration(self):
         for given in ("{}", ""):  # the environment variable, which may not be set
             self.assertRegex(self.show("check", given), r"\AValid .+\. The configuration is empty\.\n\Z")
-        self.assertRegex(
-            self.show("check", '{"permit": {}}'),
-            r"\. The .+ empty\.\nCallers may not set anything\.\n\Z",
-        )
+        self.assertRegex(self.show("check", '{"permit": {}}'), r"\. The .+ empty\.\nCallers may not set anything\.\n\Z")
 
     def test_a_file_as_the_environment_specifies_it(self):
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
@@ -147,18 +135,12 @@ class CheckTest(CommandTest):
     def test_an_ep_that_is_not_available(self):
         nvidia = "NvTensorRTRTXExecutionProvider"
         sent = {"device_id": "1", "enable_cuda_graph": "0"}
-        for name, kind, given, options in (
-            (QNN, "built-in", {}, {}),
-            (nvidia, "plugin", {"device_id": 1}, sent),
-        ):
+        for name, kind, given, options in ((QNN, "built-in", {}, {}), (nvidia, "plugin", {"device_id": 1}, sent)):
             config = json.dumps({"provider_options": {name: given}})
             (found,) = self.json("check", config)["provider_options"]
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
             page = self.show("check", config)
-            self.assertIn(
-                f"{name} is absent{suggestions().absent_provider(name)}",
-                " ".join(page.split()),
-            )
+            self.assertIn(f"{name} is absent{suggestions().absent_provider(name)}", " ".join(page.split()))
 
     def test_the_kind_of_an_available_ep(self):
         """Only the plugin EP has options."""
@@ -176,22 +158,10 @@ class CheckTest(CommandTest):
             "provider_options": {
                 "": {},
                 "NoSuchExecutionProvider": {"x": 1},
-                ABSENT: {
-                    "": 1,
-                    "enable_cann_graph": 7,
-                    "no_such": 1,
-                    "npu_mem_limit": 2**30,
-                    "dump_graphs": 1,
-                },
+                ABSENT: {"": 1, "enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30, "dump_graphs": 1},
                 CUDA: [],
             },
-            "session_config": {
-                "": 1,
-                WRITES: "x",
-                SPINNING: 0,
-                PREPACKING: None,
-                "gpu_graph_id": 1,
-            },
+            "session_config": {"": 1, WRITES: "x", SPINNING: 0, PREPACKING: None, "gpu_graph_id": 1},
             "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1, "": 1},
             "session_options": [],
         }
@@ -215,10 +185,7 @@ class CheckTest(CommandTest):
             ("run_config", "", ""),
         ]
         self.assertCountEqual(self.problems(config), expected)
-        for config in (
-            {"provider_options": {CUDA: {"x": 1, "y": 2}}},
-            {"session_config": {"x": 1, "y": 2}},
-        ):
+        for config in ({"provider_options": {CUDA: {"x": 1, "y": 2}}}, {"session_config": {"x": 1, "y": 2}}):
             self.assertEqual([key for *_, key in self.problems(config)], ["x", "y"])
         # An empty name is no name in a problem.
         found = self.problems({"provider_options": {"": 5, CUDA: 5}})
@@ -260,10 +227,7 @@ class CheckTest(CommandTest):
                 reason = problem.pop("reason")
                 self.assertTrue(reason)
                 self.assertIn(reason, problem.pop("message"))
-                self.assertEqual(
-                    problem,
-                    dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)),
-                )
+                self.assertEqual(problem, dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)))
 
     def test_a_message_of_a_library_is_one_line(self):
         with mock.patch.object(extensions, "check", return_value=["a\nb"]):
@@ -290,17 +254,8 @@ class CheckTest(CommandTest):
             "provider_options": {ABSENT: {"enable_cann_graph": [True]}},
         }
         for config, omitted in (
-            (
-                {
-                    "session_options": {"intra_op_num_threads": 2},
-                    "session_config": {SPINNING: 0},
-                },
-                ("enable_cann_graph",),
-            ),
-            (
-                {"provider_options": {ABSENT: {"enable_cann_graph": 1}}},
-                ("intra_op_num_threads", SPINNING),
-            ),
+            ({"session_options": {"intra_op_num_threads": 2}, "session_config": {SPINNING: 0}}, ("enable_cann_graph",)),
+            ({"provider_options": {ABSENT: {"enable_cann_graph": 1}}}, ("intra_op_num_threads", SPINNING)),
         ):
             ran = Ran("check", json.dumps(config | {"permit": permit}), "--json")
             self.assertEqual((ran.status, json.loads(ran.out)["permit"]), (0, permit))
@@ -308,19 +263,9 @@ class CheckTest(CommandTest):
             for line, name in zip(ran.err.splitlines(), omitted, strict=True):
                 self.assertIn(name, line)
         self.assertIsNone(self.json("check", "{}")["permit"])
-        broken = {
-            "session_config": {"x": True},
-            "session_options": {"y": [1]},
-            "provider_options": {"z": {"a": [1]}},
-        }
-        self.assertEqual(
-            self.problems({"permit": broken, "run_config": {"b": 1}})[:3],
-            [("permit", "", "")] * 3,
-        )
-        self.assertEqual(
-            self.problems({"permit": {"session_config": {SPINNING: 1}}}),
-            [("permit", "", "")],
-        )
+        broken = {"session_config": {"x": True}, "session_options": {"y": [1]}, "provider_options": {"z": {"a": [1]}}}
+        self.assertEqual(self.problems({"permit": broken, "run_config": {"b": 1}})[:3], [("permit", "", "")] * 3)
+        self.assertEqual(self.problems({"permit": {"session_config": {SPINNING: 1}}}), [("permit", "", "")])
 
     def test_too_many_entries(self):
         many = {"session_config": dict.fromkeys(map(str, range(257)))}

@@ -26,35 +26,19 @@ from onnxruntime.backend.libraries import plugins
 
 
 class InfoTest(CommandTest):
-    @mock.patch.object(
-        info,
-        "in_child",
-        lambda words: ({}, " ".join(words[-2:]) if QNN in words else ""),
-    )
+    @mock.patch.object(info, "in_child", lambda words: ({}, " ".join(words[-2:]) if QNN in words else ""))
     def test_the_result_and_its_page(self):
         """A built-in EP that gets no node, and a plugin EP with two devices, which fails."""
         devices = [device_of(QNN), device_of(QNN, hardware="NPU")]
         devices[0].device.vendor, devices[1].device.vendor = "Maker", ""
-        names = [
-            "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS",
-            "ORT_LOAD_CONFIG_FROM_MODEL",
-            "ALLOW_RELEASED_ONNX_OPSET_ONLY",
-        ]
+        names = ["ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS", "ORT_LOAD_CONFIG_FROM_MODEL", "ALLOW_RELEASED_ONNX_OPSET_ONLY"]
         variables_of_ort = {VARIABLE: "{\n", **dict.fromkeys(names, "")}
         wheels = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
         variables = mock.patch.dict(os.environ, variables_of_ort | {"COLUMNS": "999"}, clear=True)
         with process_with(bundled=(AZURE,), devices=devices), wheels, variables:
             found, page = self.json("info"), Ran("info").out
-        versions = {
-            "onnxruntime": onnxruntime.__version__,
-            "onnx": onnx.__version__,
-            "numpy": np.__version__,
-        }
-        versions |= {
-            "python": platform.python_version(),
-            "system": platform.system(),
-            "machine": platform.machine(),
-        }
+        versions = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
+        versions |= {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}
         (problem,) = found.pop("problems")
         works = {"kind": "built-in", "devices": [], "works": True, "reason": ""}
         reason = f"--provider-option {QNN}"
@@ -65,11 +49,7 @@ class InfoTest(CommandTest):
             "wheels": [f"onnx {onnx.__version__}"],
             "device": onnxruntime.get_device(),
             "environment": variables_of_ort,
-            "providers": [
-                {"name": AZURE} | works,
-                {"name": CPU} | works,
-                {"name": QNN} | fails,
-            ],
+            "providers": [{"name": AZURE} | works, {"name": CPU} | works, {"name": QNN} | fails],
         }
         self.assertEqual(found, versions | expected)
         lines = [
@@ -109,11 +89,7 @@ class InfoTest(CommandTest):
             ([], [], "not from a wheel", ""),
             (["onnx", "numpy"], both, ", ".join(both), "Several"),
         ):
-            found = mock.patch.object(
-                importlib.metadata,
-                "packages_distributions",
-                lambda n=names: {"onnxruntime": n},
-            )
+            found = mock.patch.object(importlib.metadata, "packages_distributions", lambda n=names: {"onnxruntime": n})
             with self.subTest(names), found:
                 self.assertEqual(self.json("info", warns=warns)["wheels"], wheels)
                 self.assertIn(f" ({shown})\n", self.show("info", warns=warns))
@@ -128,21 +104,11 @@ class ChildTest(CommandTest):
             self.assertIn(VARIABLE, error)
         self.assertEqual([*found], onnxruntime.get_available_providers())
         self.assertTrue(found[CPU])
-        self.assertIn(
-            ABSENT,
-            info.in_child(["run", str(self.path), "--provider-option", ABSENT])[1],
-        )
+        self.assertIn(ABSENT, info.in_child(["run", str(self.path), "--provider-option", ABSENT])[1])
 
     @unittest.skipUnless(os.name == "posix", "requires scripts that specify their interpreter")
     def test_errors_of_the_process(self):
-        words = [
-            "-m",
-            "onnxruntime.backend",
-            "info",
-            "--plugin",
-            "a",
-            "--json",
-        ]
+        words = ["-m", "onnxruntime.backend", "info", "--plugin", "a", "--json"]
         for code, seconds, error in (
             ("os.abort()", 60, "the process was terminated by signal SIGABRT"),
             ("os._exit(7)", 60, "the process ended with status 7"),
@@ -153,11 +119,7 @@ class ChildTest(CommandTest):
             path = self.put("interpreter", f"#!{sys.executable}\nimport json, os, sys, time\n{code}\n")
             path.chmod(0o700)
             executable = mock.patch.object(info.sys, "executable", str(path))
-            with (
-                self.subTest(code),
-                mock.patch.object(info, "_SECONDS", seconds),
-                executable,
-            ):
+            with self.subTest(code), mock.patch.object(info, "_SECONDS", seconds), executable:
                 self.assertEqual(info.in_child(["info", "--plugin", "a"]), ({}, error))
         self.assertEqual(info._ended(-99), "the process was terminated by signal 99")
 
@@ -168,27 +130,9 @@ class ProvidersTest(CommandTest):
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
         with registers:
             self.show("info", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
-            self.show(
-                "run",
-                self.path,
-                "--repeat",
-                "1",
-                "--plugin",
-                f"{ABSENT}=x.so",
-                warns=ABSENT,
-            )
-            for plugin in (
-                ABSENT,
-                CPU,
-            ):  # A built-in EP of the same name must not pass for the plugin EP.
-                ran = Ran(
-                    "run",
-                    self.path,
-                    "--plugin",
-                    f"{plugin}=x.so",
-                    "--provider-option",
-                    plugin,
-                )
+            self.show("run", self.path, "--repeat", "1", "--plugin", f"{ABSENT}=x.so", warns=ABSENT)
+            for plugin in (ABSENT, CPU):  # A built-in EP of the same name must not pass for the plugin EP.
+                ran = Ran("run", self.path, "--plugin", f"{plugin}=x.so", "--provider-option", plugin)
                 self.assertEqual(ran.status, 1)
                 self.assertRegex(ran.err, rf"\Awarning: .*{plugin}=.*x.so.*\nerror: .*{plugin}.*\n\Z")
 
@@ -205,10 +149,7 @@ class ProvidersTest(CommandTest):
         config = {"plugins": ["no_such_package", f"{ABSENT}={os.path.abspath('x.so')}"]}
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
         with environment(config), registers as register, warnings.catch_warnings(action="ignore"):
-            with (
-                mock.patch.dict(plugins._registered),
-                warnings.catch_warnings(record=True, action="always") as given,
-            ):
+            with mock.patch.dict(plugins._registered), warnings.catch_warnings(record=True, action="always") as given:
                 here = f"A={os.path.abspath('x.so')}"
                 self.assertEqual(main._register(["A=x.so"], True), [here, config["plugins"][1]])
             self.assertEqual(sum(f"{VARIABLE})" in str(one.message) for one in given), 1)

@@ -94,11 +94,7 @@ class InputsTest(CommandTest):
             node = SimpleNamespace(name="X", type=f"seq(map({keys},tensor(float)))", shape=[])
             self.assertEqual(inputs.values([node], ['X=[{"1": 2, "-3": 4}]'], []), [expected])
         with self.assertRaisesRegex(InputError, "'a'"):
-            inputs.values(
-                [SimpleNamespace(name="X", type="map(int64,tensor(float))", shape=[])],
-                ['X={"a": 1}'],
-                [],
-            )
+            inputs.values([SimpleNamespace(name="X", type="map(int64,tensor(float))", shape=[])], ['X={"a": 1}'], [])
 
     def test_a_value_that_is_not_an_array(self):
         node = SimpleNamespace(name="z")
@@ -107,8 +103,7 @@ class InputsTest(CommandTest):
     def test_free_shapes(self):
         path = self.put("open.onnx", two_nodes((None, 3)))
         self.assertIn(
-            "(X: float32[?, 3]). Specify their shapes, for example --shape X=1x3\n",
-            self.mistake("run", path),
+            "(X: float32[?, 3]). Specify their shapes, for example --shape X=1x3\n", self.mistake("run", path)
         )
         free = self.put("free.onnx", two_nodes((None, None)))
         # Too much memory, too many items, and too many digits.

@@ -64,22 +64,14 @@ class InspectTest(CommandTest):
     def matmul(self, shape: str, size: int) -> onnx.ModelProto:
         return self.made(f"float[{shape}] X", "MatMul (X, W)", W=np.ones((size, 1), "f"))
 
-    @mock.patch.object(
-        presence,
-        "kinds",
-        lambda: {CPU: "built-in", AZURE: "built-in"} | dict.fromkeys("ABC", "plugin"),
-    )
+    @mock.patch.object(presence, "kinds", lambda: {CPU: "built-in", AZURE: "built-in"} | dict.fromkeys("ABC", "plugin"))
     def test_the_result_and_its_page(self):
         size = self.put("model.onnx", self.matmul("batch, 1234", 1234)).stat().st_size
         on_cpu = {"Conv": 2, "Neg": 1}
         of_eps = {
             AZURE: {"nodes": {CPU: 1}, "operators_on_cpu": on_cpu, "runs_alone": None},
             "A": {"nodes": None, "operators_on_cpu": {}, "runs_alone": "a reason"},
-            "B": {
-                "nodes": {"B": 1000, CPU: 3},
-                "operators_on_cpu": on_cpu,
-                "runs_alone": "",
-            },
+            "B": {"nodes": {"B": 1000, CPU: 3}, "operators_on_cpu": on_cpu, "runs_alone": ""},
         }
 
         def in_child(words: list[str], *, configured: bool = False) -> tuple[dict, str]:
@@ -101,13 +93,7 @@ class InspectTest(CommandTest):
             "outputs": [{"name": "Y", "type": "float32", "shape": ["batch", 1]}],
             "providers": [
                 ALONE | {"name": CPU, "kind": "built-in", "nodes": 1},
-                ALONE
-                | {
-                    "name": AZURE,
-                    "kind": "built-in",
-                    "nodes": 0,
-                    "operators_on_cpu": on_cpu,
-                },
+                ALONE | {"name": AZURE, "kind": "built-in", "nodes": 0, "operators_on_cpu": on_cpu},
                 ALONE | {"name": "A", "kind": "plugin", "nodes": None, "runs_alone": "a reason"},
                 {
                     "name": "B",
@@ -152,14 +138,8 @@ class InspectTest(CommandTest):
             (self.made("float[] X", "Neg (X)"), []),
             (self.matmul("?, ?", 64), ["X=1x64"]),
             (self.matmul("N, 3, K", 64), ["X=1x3x64"]),
-            (
-                self.made("float[?, 3, ?, ?] X", "Conv (X, W)", W=np.ones((1, 3, 9, 9), "f")),
-                ["X=1x3x16x16"],
-            ),
-            (
-                self.made("float[batch, 3] A, float[batch, 2] B", "Concat <axis = 1> (A, B)"),
-                ["A=1x3", "B=1x2"],
-            ),
+            (self.made("float[?, 3, ?, ?] X", "Conv (X, W)", W=np.ones((1, 3, 9, 9), "f")), ["X=1x3x16x16"]),
+            (self.made("float[batch, 3] A, float[batch, 2] B", "Concat <axis = 1> (A, B)"), ["A=1x3", "B=1x2"]),
         ):
             with self.subTest(shapes):
                 found = self.inspect(made)["run"]
@@ -179,10 +159,7 @@ class InspectTest(CommandTest):
             (inputs,) = call.args
             self.assertEqual(inputs[0].shape, (1, size))
             self.assertTrue(0.1 <= call.kwargs["timeout"] <= 20)
-        with (
-            mock.patch.object(run_proposal, "_SECONDS", -1),
-            mock.patch.object(OnnxRuntimeBackendRep, "run") as run,
-        ):
+        with mock.patch.object(run_proposal, "_SECONDS", -1), mock.patch.object(OnnxRuntimeBackendRep, "run") as run:
             run.side_effect = RuntimeError
             self.show("inspect", path)
             run.assert_called_once_with(mock.ANY, timeout=0.1)
@@ -220,8 +197,7 @@ class InspectTest(CommandTest):
     def test_graph_capture(self):
         """The command is tried as requested, with sizes, and without options. The EP has the flags that work."""
         path = self.put(
-            "model.onnx",
-            self.made("float[batch, 3, ?] X, float[batch, 3, 2] U", "Concat <axis = 2> (X, U)"),
+            "model.onnx", self.made("float[batch, 3, ?] X, float[batch, 3, 2] U", "Concat <axis = 2> (X, U)")
         )
         option = "--provider-option CUDA.enable_cuda_graph=1"
         with_size = f"{option} --free-dimension batch=1"
@@ -275,10 +251,7 @@ class InspectTest(CommandTest):
         children.assert_called()
         for call in children.call_args_list:
             self.assertIn(flags, shlex.join(call.args[0]))
-        self.assertEqual(
-            found["command"],
-            f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}",
-        )
+        self.assertEqual(found["command"], f"python -m onnxruntime.backend run {shlex.quote(str(path))} {flags}")
 
     @unittest.skipIf(os.name == "nt", "needs a POSIX shell")
     def test_a_path_that_a_shell_or_a_parser_would_change(self):
@@ -302,10 +275,7 @@ class InspectTest(CommandTest):
         self.assertRegex(page[2], r"\A  Its error: .")
 
     def test_files_that_are_no_models(self):
-        for path, expected in (
-            (self.folder, "is a folder"),
-            (self.put("page.onnx", "<html>"), "is an HTML page"),
-        ):
+        for path, expected in ((self.folder, "is a folder"), (self.put("page.onnx", "<html>"), "is an HTML page")):
             self.assertIn(expected, self.mistake("inspect", path))
 
     def test_an_ort_file(self):

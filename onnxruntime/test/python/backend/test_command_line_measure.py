@@ -37,11 +37,7 @@ class MeasureTest(unittest.TestCase):
                 expected = {"within": within, "absolute": absolute, "relative": relative}
                 self.assertEqual({name: found[name] for name in expected}, expected)
         for ours, theirs, within in (
-            (
-                {"a": np.ones(2), "b": np.zeros(2)},
-                {"a": np.zeros(2), "b": np.zeros(2)},
-                False,
-            ),
+            ({"a": np.ones(2), "b": np.zeros(2)}, {"a": np.zeros(2), "b": np.zeros(2)}, False),
             ([np.ones(2)], [], False),
             (np.array([1e308]), np.array([-1e308]), False),
             (np.array([1.0]), np.array([5e-324]), False),
@@ -66,19 +62,9 @@ class MeasureTest(unittest.TestCase):
             (np.array([1.0, nan, 2.0]), np.array([1.5, 3.0, inf]), ([1], "nan", 3.0), 1),
             (np.array([True, False]), np.array([True, True]), ([1], False, True), 0.5),
             (np.array([1j]), np.array([2j]), ([0], "1j", "2j"), 1),
-            (
-                np.array(["1", "2"], object),
-                np.array(["1", "3"], object),
-                ([1], "2", "3"),
-                0.5,
-            ),
+            (np.array(["1", "2"], object), np.array(["1", "3"], object), ([1], "2", "3"), 0.5),
             ([{"a": 1.0}, {"a": 2.0}], [{"a": 1.0}, {"a": 4.0}], ([1, "a"], 2.0, 4.0), 0.5),
-            (
-                [np.ones(3), np.ones(2)],
-                [np.ones(3), np.array([1.0, 9.0])],
-                ([1, 1], 1.0, 9.0),
-                0.2,
-            ),
+            ([np.ones(3), np.ones(2)], [np.ones(3), np.array([1.0, 9.0])], ([1, 1], 1.0, 9.0), 0.2),
             (np.ones(2), np.ones(3), none, None),
         ):
             with self.subTest(value=value, expected=expected):
@@ -89,10 +75,7 @@ class MeasureTest(unittest.TestCase):
 
     def test_percentiles(self):
         figures = measure.percentiles([count / 1000 for count in range(100, 0, -1)])
-        self.assertEqual(
-            {name: round(value, 6) for name, value in figures.items()},
-            {"p50": 50, "p90": 90, "p99": 99},
-        )
+        self.assertEqual({name: round(value, 6) for name, value in figures.items()}, {"p50": 50, "p90": 90, "p99": 99})
         self.assertEqual(measure.percentiles([0.002]), {"p50": 2.0, "p90": 2.0, "p99": 2.0})
 
 

@@ -40,40 +40,17 @@ class OptionsTest(CommandTest):
         self.assertEqual(found["tables"][0]["title"], "session_config")
         (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
         rule = SESSION_CONFIG[SPINNING]
-        expected = {
-            "name": SPINNING,
-            "permitted": True,
-            "effect": rule.effect,
-            "accepts": rule.kind.accepts,
-        }
-        self.assertEqual(
-            entry,
-            expected | {"default": rule.default, "requires": options.conditions(rule)},
-        )
+        expected = {"name": SPINNING, "permitted": True, "effect": rule.effect, "accepts": rule.kind.accepts}
+        self.assertEqual(entry, expected | {"default": rule.default, "requires": options.conditions(rule)})
         found = self.json("options", "session", "--refused", "--search", WRITES)
         table = found.pop("tables")[0]
         self.assertEqual(found, {"scope": "session", "search": WRITES, "listed": "refused"})
         refused = SESSION_CONFIG[WRITES]
-        expected = {
-            "name": WRITES,
-            "permitted": False,
-            "hazard": refused.hazard,
-            "reason": refused.reason,
-        }
-        self.assertEqual(
-            table,
-            {"title": "session_config", "provider": "", "entries": [expected], "others": 0},
-        )
+        expected = {"name": WRITES, "permitted": False, "hazard": refused.hazard, "reason": refused.reason}
+        self.assertEqual(table, {"title": "session_config", "provider": "", "entries": [expected], "others": 0})
 
     def test_layout(self):
-        rule = {
-            "name": "a",
-            "permitted": True,
-            "effect": "E.",
-            "accepts": "0 or 1",
-            "default": "",
-            "requires": [],
-        }
+        rule = {"name": "a", "permitted": True, "effect": "E.", "accepts": "0 or 1", "default": "", "requires": []}
         entries = [rule, rule | {"name": "b", "default": "1", "requires": ["x", "y"]}]
         tables = [{"title": "t", "provider": "P", "entries": entries, "others": 3}]
         tables += [{"title": "u", "provider": "", "entries": entries[:1], "others": 4}]
@@ -81,15 +58,7 @@ class OptionsTest(CommandTest):
         result = {"scope": "s", "search": "", "listed": "permitted", "tables": tables}
         first = ["  a", "      E.", "      0 or 1 (default: empty)"]
         second = ["  b", "      E.", "      0 or 1 (default: 1)", "      requires x; and y"]
-        page = [
-            "provider_options of t: permitted",
-            *first,
-            *second,
-            "",
-            "u: permitted",
-            *first,
-            "",
-        ]
+        page = ["provider_options of t: permitted", *first, *second, "", "u: permitted", *first, ""]
         self.assertEqual(page_of(options, result), [*page, "Other matches: 12 refused (use --refused)"])
         self.assertEqual(
             page_of(options, result | {"scope": None, "search": "z"}),
@@ -98,34 +67,17 @@ class OptionsTest(CommandTest):
         result |= {"tables": tables[2:], "listed": "refused"}
         others = "Other matches: 5 permitted (without --refused)"
         self.assertEqual(page_of(options, result), ["No refused option.", others])
-        self.assertEqual(
-            page_of(options, result | {"search": "z"}),
-            ["No refused option matches 'z'.", others],
-        )
-        self.assertEqual(
-            page_of(options, result | {"search": "z", "tables": []}),
-            ["No refused option matches 'z'."],
-        )
+        self.assertEqual(page_of(options, result | {"search": "z"}), ["No refused option matches 'z'.", others])
+        self.assertEqual(page_of(options, result | {"search": "z", "tables": []}), ["No refused option matches 'z'."])
         overview = page_of(options, {"scope": None, "search": "", "listed": "permitted", "tables": tables})
-        table = [
-            "   permitted  refused",
-            "t          2        3",
-            "u          1        4",
-            "v          0        5",
-        ]
+        table = ["   permitted  refused", "t          2        3", "u          1        4", "v          0        5"]
         self.assertEqual(overview[:5], [*table, ""])
-        self.assertEqual(
-            overview[5].partition(":")[0],
-            "To list the options of a table, add its scope, such as",
-        )
+        self.assertEqual(overview[5].partition(":")[0], "To list the options of a table, add its scope, such as")
 
     def test_every_entry_of_every_scope(self):
         """An EP's scope also has the refusals that all EPs share."""
         of_session = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-        session = [
-            ("session_config", "", SESSION_CONFIG),
-            ("keyword arguments of prepare", "", of_session),
-        ]
+        session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", of_session)]
         of_run = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
         run = [("run_config", "", run_config.RUN_CONFIG | refusals.RUN_CONFIG)]
         run += [("keyword arguments of run", "", of_run)]
@@ -141,10 +93,7 @@ class OptionsTest(CommandTest):
                 with self.subTest(words, title=title):
                     names = [name for name, rule in sorted(rules.items()) if (type(rule) is Rule) is not bool(flags)]
                     self.assertEqual([entry["name"] for entry in table.pop("entries")], names)
-                    self.assertEqual(
-                        table,
-                        {"title": title, "provider": ep, "others": len(rules) - len(names)},
-                    )
+                    self.assertEqual(table, {"title": title, "provider": ep, "others": len(rules) - len(names)})
 
     def test_names_of_an_ep(self):
         expected = self.show("options", "CUDAExecutionProvider")
@@ -163,24 +112,15 @@ class OptionsTest(CommandTest):
         self.assertEqual(options.conditions(rule), [])
         later = rule._replace(since=(1, 25), until=(1, 27))
         self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
-        needs = (
-            SimpleNamespace(what="x", only_warns=False),
-            SimpleNamespace(what="y", only_warns=True),
-        )
+        needs = (SimpleNamespace(what="x", only_warns=False), SimpleNamespace(what="y", only_warns=True))
         self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
 
     def test_search(self):
         self.assertIn(SPINNING, self.names("--search", "SPINNING"))
         self.assertIn(SPINNING, self.names("--search", SESSION_CONFIG[SPINNING].effect.upper()))
-        self.assertIn(
-            WRITES,
-            self.names("--refused", "--search", SESSION_CONFIG[WRITES].reason.upper()),
-        )
+        self.assertIn(WRITES, self.names("--refused", "--search", SESSION_CONFIG[WRITES].reason.upper()))
         self.assertNotIn(PREPACKING, self.names("--search", "SPINNING"))
-        self.assertIn(
-            "Other matches: 1 refused",
-            self.show("options", "session", "--search", "memory_stats"),
-        )
+        self.assertIn("Other matches: 1 refused", self.show("options", "session", "--search", "memory_stats"))
         self.assertIn("'\\xe9'", self.show("options", "--search", "é"))
 
 

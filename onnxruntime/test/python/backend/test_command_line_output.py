@@ -21,17 +21,8 @@ class TextTest(unittest.TestCase):
     def test_the_width(self):
         terminal = mock.patch.object(os, "get_terminal_size", lambda _: os.terminal_size((101, 24)))
         with terminal:
-            for columns, width in (
-                ("81", 80),
-                ("22", 21),
-                ("21", 20),
-                ("5", 20),
-                ("", 100),
-            ):
-                with (
-                    mock.patch.dict(os.environ, {"COLUMNS": columns}),
-                    mock.patch.object(main, "Page") as page,
-                ):
+            for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20), ("", 100)):
+                with mock.patch.dict(os.environ, {"COLUMNS": columns}), mock.patch.object(main, "Page") as page:
                     Ran("check", "{}")
                     page.assert_called_once_with(width)
 

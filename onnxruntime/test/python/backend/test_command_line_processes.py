@@ -14,14 +14,7 @@ import unittest
 from unittest import mock
 
 from helpers.children import run_code
-from helpers.command_line import (
-    CPU,
-    SPINNING,
-    WRITES,
-    CommandTest,
-    Ran,
-    execute_here,
-)
+from helpers.command_line import CPU, SPINNING, WRITES, CommandTest, Ran, execute_here
 from helpers.environment import environment
 from helpers.models import model, parsed, two_nodes
 from onnx import helper
@@ -34,14 +27,7 @@ class ProcessTest(CommandTest):
 
     def start(self, *arguments: object, stdout: object = subprocess.PIPE, **keywords) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "onnxruntime.backend", *map(str, arguments)]
-        return subprocess.run(
-            command,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            **keywords,
-        )
+        return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, **keywords)
 
     def test_stdout_holds_the_result_alone(self):
         """ORT prints "EP Error", and libraries of EPs print lines, some of them when the process ends."""
@@ -62,22 +48,14 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         ran = run_code(noise, "run", str(self.path), "--json")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(len(json.loads(ran.stdout)["configurations"]), 1)
-        for line in (
-            "EP Error",
-            "native line",
-            "good bye",
-            *["line that C holds back"] * (os.name == "posix"),
-        ):
+        for line in ("EP Error", "native line", "good bye", *["line that C holds back"] * (os.name == "posix")):
             self.assertIn(f"{line}\n", ran.stderr)
 
     def test_log(self):
         """The index does not exist. ORT logs this error of the run only with ``--log``."""
         gather = "(int64[1] X) => (int64[1] Y) <int64[2] data = {0, 1}> { Y = Gather (data, X) }"
         path = self.put("gathering.onnx", parsed(gather))
-        for flags, printed in (
-            ([], r"\Aerror: [^\n]+\n\Z"),
-            (["--log"], r"\[E:onnxruntime:"),
-        ):
+        for flags, printed in (([], r"\Aerror: [^\n]+\n\Z"), (["--log"], r"\[E:onnxruntime:")):
             ran = self.start("run", path, "--provider-option", "CPU", "--input", "X=[9]", *flags)
             self.assertEqual((ran.returncode, ran.stdout), (1, ""))
             self.assertRegex(ran.stderr, printed)
@@ -89,13 +67,7 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
         # The reader of the pipe ends first. Python must not fail again when it flushes at its end.
         for arguments in ("options --refused --json", "check {}"):
             command = f"{sys.executable} -m onnxruntime.backend {arguments}; echo $? >&2"
-            ran = subprocess.run(
-                f"({command}) | true",
-                shell=True,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            ran = subprocess.run(f"({command}) | true", shell=True, capture_output=True, text=True, check=False)
             self.assertEqual(ran.stderr, "1\n")
 
     @unittest.skipUnless(os.name == "posix", "requires POSIX: the test closes file descriptors of a child")
@@ -150,19 +122,7 @@ class TerminalTest(CommandTest):
             ["check", evil_config],
             ["check", json.dumps({"session_config": {WRITES: "x"}})],
             ["run", path, "--compare", "--repeat", "1"],
-            [
-                "run",
-                path,
-                "--config",
-                "{}",
-                "--config",
-                config,
-                "--config",
-                refused,
-                "--compare",
-                "--repeat",
-                "1",
-            ],
+            ["run", path, "--config", "{}", "--config", config, "--config", refused, "--compare", "--repeat", "1"],
             ["run", evil],
             ["run", evil, "--input", "z=1"],
             ["run", evil, "--input", f"{name}=[1]"],

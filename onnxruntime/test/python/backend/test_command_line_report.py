@@ -160,24 +160,15 @@ class ReportTest(CommandTest):
             (("Number of tests", "first", "x=y", "board"), ["", "", ""]),
             (("onnxruntime", "1.2.3", "1.2.3", "?"), ["", "", ""]),
             (("backend", "0.7", "0.7", "?"), ["", "", ""]),
-            (
-                ("mixed: passed, some nodes on the CPU EP", "1", "0", "0"),
-                ["passed mixed", "", ""],
-            ),
+            (("mixed: passed, some nodes on the CPU EP", "1", "0", "0"), ["passed mixed", "", ""]),
             (("failed: did not pass", "1", "0", "1"), ["failed", "", "failed"]),
             (("failed: wrong values", "0", "0", "0"), ["", "", ""]),
             (("failed: error", "1", "0", "1"), ["failed error", "", "failed error"]),
             (("Operator", "first", "x=y", "board"), ["", "", ""]),
             (("Test", "first", "x=y", "board"), ["", "", ""]),
-            (
-                ("T::a", "cpu: CPU 1", "cpu: CPU 1", "failed, error"),
-                ["passed cpu", "passed cpu", "failed error"],
-            ),
+            (("T::a", "cpu: CPU 1", "cpu: CPU 1", "failed, error"), ["passed cpu", "passed cpu", "failed error"]),
             (("T::b", "mixed: Other 3, CPU 1", absent, absent), ["passed mixed", "", ""]),
-            (
-                ("T::c", f"failed, error: {BAD_REASON}", absent, "unknown"),
-                ["failed error", "", "passed unknown"],
-            ),
+            (("T::c", f"failed, error: {BAD_REASON}", absent, "unknown"), ["failed error", "", "passed unknown"]),
         ):
             self.assertEqual(rows[row][1:], classes)
         self.assertEqual(page.count("<script"), 1)
@@ -305,10 +296,7 @@ class ReportTest(CommandTest):
         page = self.folder / "page.html"
         for complete in (1, 0):
             results = [report._read(str(first))] * complete + [KeyboardInterrupt]
-            with (
-                self.subTest(complete=complete),
-                mock.patch.object(report, "_read", side_effect=results),
-            ):
+            with self.subTest(complete=complete), mock.patch.object(report, "_read", side_effect=results):
                 done = Ran("report", first, second, "--html", page)
                 self.assertEqual(done.status, 130)
                 self.assertEqual("first" in done.out, complete)

@@ -14,17 +14,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from helpers.command_line import (
-    ABSENT,
-    CPU,
-    PREPACKING,
-    SHRINKING,
-    WRITES,
-    CommandTest,
-    Ran,
-    execute_here,
-    page_of,
-)
+from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, WRITES, CommandTest, Ran, execute_here, page_of
 from helpers.models import parsed, three_inputs, two_nodes
 from helpers.observable_models import CONTRADICTORY
 from helpers.processes import process_with
@@ -66,32 +56,13 @@ class ReportTest(CommandTest):
             "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3], "difference": same}],
         }
         self.assertEqual(one, expected)
-        inputs, tolerance = (
-            [{"name": "X", "type": "float32", "shape": [2, 3]}],
-            {"relative": 1e-3, "absolute": 1e-5},
-        )
-        rest = {
-            "model": str(self.path),
-            "inputs": inputs,
-            "tolerance": tolerance,
-            "interrupted": False,
-        }
-        rest |= {
-            "onnxruntime": onnxruntime.__version__,
-            "backend": onnxruntime.backend.__version__,
-        }
+        inputs, tolerance = ([{"name": "X", "type": "float32", "shape": [2, 3]}], {"relative": 1e-3, "absolute": 1e-5})
+        rest = {"model": str(self.path), "inputs": inputs, "tolerance": tolerance, "interrupted": False}
+        rest |= {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
         self.assertEqual(result, rest | {"configurations": [one]})
 
-        result |= {
-            "model": "m.onnx",
-            "inputs": [*inputs, {"name": "i", "type": "int64", "shape": []}],
-        }
-        other = same | {
-            "within": False,
-            "absolute": None,
-            "relative": None,
-            "note": "other items",
-        }
+        result |= {"model": "m.onnx", "inputs": [*inputs, {"name": "i", "type": "int64", "shape": []}]}
+        other = same | {"within": False, "absolute": None, "relative": None, "note": "other items"}
         differs = [{"name": "Z", "type": "list", "shape": None, "difference": other}]
         same |= {
             "absolute": 1e-6,
@@ -102,14 +73,7 @@ class ReportTest(CommandTest):
             "reference": "inf",
         }
         matches = [{"name": "Y", "type": "float32", "shape": [2], "difference": same}]
-        latency = {
-            "p50": 1.2345,
-            "p90": 2,
-            "p99": 345.67,
-            "runs": 1,
-            "warm_up": 3,
-            "ratio_to_first": 1.0,
-        }
+        latency = {"p50": 1.2345, "p90": 2, "p99": 345.67, "runs": 1, "warm_up": 3, "ratio_to_first": 1.0}
         one |= {
             "providers": [{"name": "A", "kind": "plugin"}, *expected["providers"]],
             "provider_options": {"A": {"a": "1", "b": "2"}},
@@ -175,12 +139,7 @@ class ReportTest(CommandTest):
 
     def test_runs_and_their_latency(self):
         clock = mock.patch.object(run.time, "perf_counter", itertools.count().__next__)  # a second for each call
-        call = mock.patch.object(
-            OnnxRuntimeBackendRep,
-            "run",
-            autospec=True,
-            side_effect=OnnxRuntimeBackendRep.run,
-        )
+        call = mock.patch.object(OnnxRuntimeBackendRep, "run", autospec=True, side_effect=OnnxRuntimeBackendRep.run)
         for flags, seconds, runs in (
             (["--repeat", "2"], 0.0, 2),
             ([], 0.0, 10),
@@ -188,20 +147,10 @@ class ReportTest(CommandTest):
             # For each run of a configuration two calls, and one for each round.
             (["--config", "{}", "--config", "{}"], 28.5, 14),
         ):
-            with (
-                self.subTest(runs),
-                clock,
-                call as calls,
-                mock.patch.object(run, "_SECONDS", seconds),
-            ):
+            with self.subTest(runs), clock, call as calls, mock.patch.object(run, "_SECONDS", seconds):
                 found = self.json("run", self.path, *flags)["configurations"]
                 self.assertEqual(calls.call_count, len(found) * (3 + runs))
-                figures = {
-                    "p50": 1000.0,
-                    "p90": 1000.0,
-                    "p99": 1000.0,
-                    "ratio_to_first": 1.0,
-                }
+                figures = {"p50": 1000.0, "p90": 1000.0, "p99": 1000.0, "ratio_to_first": 1.0}
                 for one in found:
                     self.assertEqual(one["latency_ms"], figures | {"runs": runs, "warm_up": 3})
 
@@ -296,10 +245,7 @@ class MistakeTest(CommandTest):
 
     def test_json_describes_the_input_of_an_error(self):
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
-        for value, got in (
-            (f"{self.folder}/double.npy", "float64[2, 3]"),
-            ("[[1],[2,3]]", "a list of lists"),
-        ):
+        for value, got in ((f"{self.folder}/double.npy", "float64[2, 3]"), ("[[1],[2,3]]", "a list of lists")):
             ran = Ran("run", self.path, "--input", f"X={value}", "--json")
             result = json.loads(ran.out)
             if "error" not in result:
@@ -313,32 +259,16 @@ class MistakeTest(CommandTest):
     def test_sequences_maps_optional_values_and_texts(self):
         for kind, output, node, value in (
             ("seq(float[2])", "int64", "SequenceLength (X)", "[[1, 2], [3, 4]]"),
-            (
-                "map(string, float)",
-                "float[N]",
-                'ai.onnx.ml.DictVectorizer <string_vocabulary=["a"]> (X)',
-                '{"a": 1}',
-            ),
-            (
-                "map(int64, float)",
-                "float[N]",
-                "ai.onnx.ml.CastMap (X)",
-                '{"-1": 0, "1": 1}',
-            ),
+            ("map(string, float)", "float[N]", 'ai.onnx.ml.DictVectorizer <string_vocabulary=["a"]> (X)', '{"a": 1}'),
+            ("map(int64, float)", "float[N]", "ai.onnx.ml.CastMap (X)", '{"-1": 0, "1": 1}'),
             ("optional(float)", "bool", "OptionalHasElement (X)", "null"),
             ("string[N]", "string[N]", "Identity (X)", '["text"]'),
         ):
-            path = self.put(
-                "made.onnx",
-                parsed(f"({kind} X) => ({output} Y) {{ Y = {node} }}", "ai.onnx.ml"),
-            )
+            path = self.put("made.onnx", parsed(f"({kind} X) => ({output} Y) {{ Y = {node} }}", "ai.onnx.ml"))
             with self.subTest(kind):
                 self.assertEqual(len(self.run_one(path, "--input", f"X={value}")["outputs"]), 1)
                 self.assertIn("JSON", self.mistake("run", path, "--input", "X=text"))
-        sequence = self.put(
-            "sequence.onnx",
-            parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }"),
-        )
+        sequence = self.put("sequence.onnx", parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }"))
         mistake = self.mistake("run", sequence)
         self.assertIn("seq(float32)", mistake)
         self.assertIn("--input X=VALUE", mistake)

@@ -37,14 +37,8 @@ from onnxruntime.backend.errors import FROM_ENVIRONMENT
 class ConfigurationTest(CommandTest):
     def test_session_options_and_sizes(self):
         path = self.put("open.onnx", two_nodes(("N", 3)))
-        config = {
-            "session_options": {"intra_op_num_threads": 2},
-            "free_dimension_overrides": {"N": 4},
-        }
-        self.assertEqual(
-            self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"],
-            [4, 3],
-        )
+        config = {"session_options": {"intra_op_num_threads": 2}, "free_dimension_overrides": {"N": 4}}
+        self.assertEqual(self.run_one(path, "--config", json.dumps(config))["outputs"][0]["shape"], [4, 3])
         parallel = "--session-option execution_mode=ORT_PARALLEL --provider-option CPU"
         found = self.run_one(path, "--free-dimension", "N=2", *parallel.split())
         self.assertEqual(found["outputs"][0]["shape"], [2, 3])
@@ -55,18 +49,9 @@ class ConfigurationTest(CommandTest):
         self.assertIn(row, out)
 
     def test_options_override_config_and_both_the_environment(self):
-        config = {
-            "provider_options": {CPU: {}},
-            "session_config": {SPINNING: 0, PREPACKING: 1},
-        }
+        config = {"provider_options": {CPU: {}}, "session_config": {SPINNING: 0, PREPACKING: 1}}
         with environment({"session_config": {SPINNING: 1}, "run_config": SHRINKING}):
-            found = self.run_one(
-                self.path,
-                "--config",
-                json.dumps(config),
-                "--session-config",
-                f"{PREPACKING}=false",
-            )
+            found = self.run_one(self.path, "--config", json.dumps(config), "--session-config", f"{PREPACKING}=false")
         self.assertEqual([one["name"] for one in found["providers"]], [CPU])
         self.assertEqual(found["session_config"], {SPINNING: "0", PREPACKING: "0"})
         self.assertEqual(found["run_config"], SHRINKING)
@@ -83,10 +68,7 @@ class ConfigurationTest(CommandTest):
 
     def test_a_release_that_records_no_nodes(self):
         recording = mock.Mock(spec=["get_provider_graph_assignment_info"])
-        for owner, config in (
-            (recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}),
-            (object, {}),
-        ):
+        for owner, config in ((recording, {"session_config": {run.RECORD_ASSIGNMENT: "1"}}), (object, {})):
             session = mock.patch.object(onnxruntime, "InferenceSession", owner)
             with session, mock.patch.object(run.backend, "prepare") as prepare:
                 prepare.return_value.providers = ()
@@ -114,15 +96,7 @@ class ConfigurationTest(CommandTest):
         with mock.patch.object(run.backend, "prepare", side_effect=RuntimeError) as prepare:
             Ran(*words)
         expected = {
-            cuda: {
-                "use_tf32": 0,
-                "device_id": "1",
-                "a": True,
-                "b": False,
-                "c": "d=e",
-                "f": "",
-                "arena.max_mem": "1.5",
-            },
+            cuda: {"use_tf32": 0, "device_id": "1", "a": True, "b": False, "c": "d=e", "f": "", "arena.max_mem": "1.5"},
             CPU: {},
             f"{openvino}.AUTO": {"x": "1"},
             openvino: {"AUTO": "1"},
@@ -166,10 +140,7 @@ class ConfigurationTest(CommandTest):
         self.assertIsNone(other["latency_ms"]["ratio_to_first"])
 
     def test_extensions_of_one_configuration_do_not_reach_another(self):
-        for configs in (
-            ({}, {"extensions": ["nope_pkg"]}),
-            ({"extensions": ["nope_pkg"]}, {}),
-        ):
+        for configs in (({}, {"extensions": ["nope_pkg"]}), ({"extensions": ["nope_pkg"]}, {})):
             found = self.run_configs(*configs)
             for config, one in zip(configs, found, strict=True):
                 self.assertEqual(bool(one["error"]), bool(config))
@@ -181,36 +152,24 @@ class ConfigurationTest(CommandTest):
     def test_the_settings_of_callers_do_not_narrow_a_command(self):
         with environment('{"permit": {}, "session_options": {"logid": "a"}}'):
             found = self.run_one(self.path, "--session-config", f"{PREPACKING}=1")
-            self.assertEqual(
-                (found["session_config"], found["session_options"]),
-                ({PREPACKING: "1"}, {"logid": "a"}),
-            )
+            self.assertEqual((found["session_config"], found["session_options"]), ({PREPACKING: "1"}, {"logid": "a"}))
             self.show("inspect", self.path)
         self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
 
     def test_a_mistake_in_the_environment_beside_an_extension_of_the_command(self):
         with environment('{"session_config": {"x": "1"}}'):
-            self.assertIn(
-                FROM_ENVIRONMENT,
-                self.mistake("run", self.path, "--extension", "no_such_package"),
-            )
+            self.assertIn(FROM_ENVIRONMENT, self.mistake("run", self.path, "--extension", "no_such_package"))
 
     @mock.patch.object(info, "in_child", execute_here)
     def test_extensions(self):
-        for arguments in (
-            ["--extension", "no_such_package"],
-            ["--config", '{"extensions": ["no_such_package"]}'],
-        ):
+        for arguments in (["--extension", "no_such_package"], ["--config", '{"extensions": ["no_such_package"]}']):
             mistake = self.mistake("run", self.path, *arguments)
             self.assertIn("'no_such_package'", mistake)
             if arguments[0] == "--extension":
                 self.assertNotIn(VARIABLE, mistake)
         library = self.put("relative.so", "")
         with contextlib.chdir(self.folder):
-            self.assertIn(
-                os.path.realpath(library),
-                self.mistake("run", self.path, "--extension", library.name),
-            )
+            self.assertIn(os.path.realpath(library), self.mistake("run", self.path, "--extension", library.name))
         if importlib.util.find_spec("onnxruntime_extensions") is None:
             self.skipTest("requires onnxruntime-extensions (no wheel for Python 3.14)")
         upper = "(string[2] X) => (string[2] Y) { Y = ai.onnx.contrib.StringUpper (X) }"
@@ -221,8 +180,7 @@ class ConfigurationTest(CommandTest):
         self.assertTrue(found["outputs"][0]["difference"]["within"])
         with environment({"extensions": ["onnxruntime_extensions"]}):
             self.assertIn(
-                "\nextensions               onnxruntime_extensions\n",
-                self.show("run", path, "--repeat", "1"),
+                "\nextensions               onnxruntime_extensions\n", self.show("run", path, "--repeat", "1")
             )
             self.show("inspect", path)
         self.show("inspect", path, "--extension", "onnxruntime_extensions")

@@ -13,12 +13,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
-from helpers.command_line import (
-    CPU,
-    VARIABLE,
-    CommandTest,
-    Ran,
-)
+from helpers.command_line import CPU, VARIABLE, CommandTest, Ran
 from helpers.models import parsed
 from helpers.observable_models import GELU
 from onnx import TensorProto, helper
@@ -36,42 +31,18 @@ class CompareTest(CommandTest):
         """The reference has no configuration, wherever that of the other session is from."""
         path, key = self.put("gelu.onnx", GELU), "optimization.enable_gelu_approximation"
         environment = {VARIABLE: json.dumps({"provider_options": {CPU: {}}, "session_config": {key: 1}})}
-        for flags, variables in (
-            (["--provider-option", "CPU", "--session-config", f"{key}=1"], {}),
-            ([], environment),
-        ):
+        for flags, variables in ((["--provider-option", "CPU", "--session-config", f"{key}=1"], {}), ([], environment)):
             for tolerance, status in (([], 0), (["--rtol", "1e-7", "--atol", "1e-9"], 1)):
-                with (
-                    self.subTest(flags, status=status),
-                    mock.patch.dict(os.environ, variables),
-                ):
-                    ran = Ran(
-                        "run",
-                        path,
-                        *flags,
-                        "--compare",
-                        *tolerance,
-                        "--repeat",
-                        "1",
-                        "--json",
-                    )
+                with self.subTest(flags, status=status), mock.patch.dict(os.environ, variables):
+                    ran = Ran("run", path, *flags, "--compare", *tolerance, "--repeat", "1", "--json")
                     difference = json.loads(ran.out)["configurations"][0]["outputs"][0]["difference"]
-                    self.assertEqual(
-                        (ran.status, ran.err, difference["within"]),
-                        (status, "", not status),
-                    )
+                    self.assertEqual((ran.status, ran.err, difference["within"]), (status, "", not status))
                     self.assertGreater(difference["absolute"], 1e-6)
 
-    @unittest.skipUnless(
-        RELEASE >= (1, 32),
-        "requires ORT 1.32, whose key specifies whether opsets are released",
-    )
+    @unittest.skipUnless(RELEASE >= (1, 32), "requires ORT 1.32, whose key specifies whether opsets are released")
     def test_the_reference_accepts_the_opsets_of_the_configuration(self):
         variable = mock.patch.dict(os.environ, {"ALLOW_RELEASED_ONNX_OPSET_ONLY": "no"})  # ORT accepts 0 and 1 only
-        with (
-            variable,
-            mock.patch.object(backend.OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False),
-        ):
+        with variable, mock.patch.object(backend.OnnxRuntimeBackend, "allowReleasedOpsetsOnly", False):
             self.assertEqual(self.run_one(self.path, "--compare")["error"], None)
 
     def test_the_first_configuration_is_a_reference(self):
@@ -95,15 +66,7 @@ class CompareTest(CommandTest):
         within = [one["outputs"][0].get("difference_to_first", {}).get("within") for one in found]
         self.assertEqual((ran.status, within), (1, [None, False, True]))
         # Without the first configuration, nothing is compared with it.
-        ran = Ran(
-            "run",
-            path,
-            "--config",
-            '{"session_config": {"x": 1}}',
-            *words,
-            "--compare",
-            "--json",
-        )
+        ran = Ran("run", path, "--config", '{"session_config": {"x": 1}}', *words, "--compare", "--json")
         self.assertNotIn("difference_to_first", json.loads(ran.out)["configurations"][2]["outputs"][0])
 
     def test_without_a_reference(self):
@@ -117,12 +80,7 @@ class CompareTest(CommandTest):
 
 class OperatorsOnTheCpuTest(CommandTest):
     def test_operators_on_the_cpu(self):
-        kinds = [
-            ("ai.onnx.ml", "A"),
-            ("", "Conv"),
-            ("com.microsoft", "Gelu"),
-            ("ai.onnx", "Conv"),
-        ]
+        kinds = [("ai.onnx.ml", "A"), ("", "Conv"), ("com.microsoft", "Gelu"), ("ai.onnx", "Conv")]
         on_cpu = [SimpleNamespace(domain=domain, op_type=name) for domain, name in kinds]
         counts = {"Conv": 2, "ai.onnx.ml:A": 1, "com.microsoft:Gelu": 1}
         for nodes, specified, expected in (
@@ -158,31 +116,15 @@ class SaveTest(CommandTest):
         np.testing.assert_array_equal(named["Y"], found["Y"])
 
     def test_several_configurations(self):
-        configs = [
-            "--config",
-            "{}",
-            "--config",
-            '{"session_config": {"x": 1}}',
-            "--config",
-            "{}",
-        ]
-        Ran(
-            "run",
-            self.path,
-            *configs,
-            "--repeat",
-            "1",
-            "--save",
-            self.folder / "several.npz",
-        )
+        configs = ["--config", "{}", "--config", '{"session_config": {"x": 1}}', "--config", "{}"]
+        Ran("run", self.path, *configs, "--repeat", "1", "--save", self.folder / "several.npz")
         with np.load(self.folder / "several.npz") as found:
             self.assertEqual(set(found), {"1/Y", "3/Y"})
 
     def test_names_and_types(self):
         nodes = "file = Identity (text) z = SequenceConstruct (x, x)"
         path = self.put(
-            "types.onnx",
-            parsed(f"(string[2] text, float[2] x) => (string[2] file, seq(float[2]) z) {{ {nodes} }}"),
+            "types.onnx", parsed(f"(string[2] text, float[2] x) => (string[2] file, seq(float[2]) z) {{ {nodes} }}")
         )
         found = self.saved(path, "--input", 'text=["a", "long text"]', "--input", "x=[1, 2]")
         expected = {"file": ["a", "long text"], "z[0]": [1.0, 2.0], "z[1]": [1.0, 2.0]}

@@ -44,25 +44,12 @@ def ran(p50: float, **changed: object) -> dict:
         "nodes": {CPU: 2},
         "operators_on_cpu": {},
         "outputs": [{"name": "<Y>", "type": "float32", "shape": [2, 3]}],
-        "latency_ms": {
-            "p50": p50,
-            "p90": 2 * p50,
-            "p99": 100 * p50,
-            "runs": 7,
-            "warm_up": 3,
-            "ratio_to_first": p50,
-        },
+        "latency_ms": {"p50": p50, "p90": 2 * p50, "p99": 100 * p50, "runs": 7, "warm_up": 3, "ratio_to_first": p50},
     } | changed
 
 
 def result_of(*configurations: dict, **changed: object) -> dict:
-    result = {
-        "model": "folder/<m>.onnx",
-        "onnxruntime": "1.32.0",
-        "backend": "1.1",
-        "inputs": [],
-        "tolerance": None,
-    }
+    result = {"model": "folder/<m>.onnx", "onnxruntime": "1.32.0", "backend": "1.1", "inputs": [], "tolerance": None}
     return result | {"interrupted": False, "configurations": list(configurations)} | changed
 
 
@@ -74,10 +61,7 @@ class FormsTest(CommandTest):
     def test_the_options_write_files(self):
         words = [self.path, "--repeat", "2", "--compare"]
         for entries in ({}, {PREPACKING: "1"}):
-            words += [
-                "--config",
-                json.dumps({"provider_options": {}, "session_config": entries}),
-            ]
+            words += ["--config", json.dumps({"provider_options": {}, "session_config": entries})]
         for form in run.FORMS:
             words += [f"--{form}", self.folder / form]
         self.assertEqual(Ran("run", *words).status, 0)
@@ -131,17 +115,7 @@ class FormsTest(CommandTest):
 class InterruptTest(CommandTest):
     def test_an_interrupt_prints_what_there_is(self):
         page = self.folder / "page.html"
-        words = [
-            "run",
-            self.path,
-            "--repeat",
-            "1000",
-            "--compare",
-            "--save",
-            self.folder / "y.npz",
-            "--html",
-            page,
-        ]
+        words = ["run", self.path, "--repeat", "1000", "--compare", "--save", self.folder / "y.npz", "--html", page]
         for calls, measured in ((3 + 5, 5), (2, 0)):
             with mock.patch.object(OnnxRuntimeBackendRep, "run", interrupted_run(calls)):
                 done = Ran(*words)
@@ -156,15 +130,7 @@ class InterruptTest(CommandTest):
 
     def test_an_interrupt_among_several_configurations(self):
         with mock.patch.object(OnnxRuntimeBackendRep, "run", interrupted_run(3 * 2 + 1)):
-            words = [
-                "--compare",
-                "--config",
-                "{}",
-                "--config",
-                "{}",
-                "--save",
-                self.folder / "y.npz",
-            ]
+            words = ["--compare", "--config", "{}", "--config", "{}", "--save", self.folder / "y.npz"]
             done = Ran("run", self.path, *words, "--json")
         result = json.loads(done.out)
         self.assertTrue(result["interrupted"])
@@ -193,10 +159,7 @@ class ProgressTest(CommandTest):
     def test_a_terminal_shows_the_latest_step_alone(self):
         stream = io.StringIO()
         progress = output.Progress()
-        with (
-            mock.patch.object(sys, "stderr", stream),
-            mock.patch.object(output.time, "monotonic") as now,
-        ):
+        with mock.patch.object(sys, "stderr", stream), mock.patch.object(output.time, "monotonic") as now:
             for moment, text in ((0, "first"), (0.1, "too early"), (0.3, "x\ny" * 100)):
                 now.return_value = moment
                 progress.show(text)
@@ -215,15 +178,7 @@ class ProgressTest(CommandTest):
     @unittest.skipUnless(pty, "needs a pseudo-terminal")
     def test_a_run_on_a_terminal(self):
         ours, terminal = pty.openpty()
-        command = [
-            sys.executable,
-            "-m",
-            "onnxruntime.backend",
-            "run",
-            str(self.path),
-            "--repeat",
-            "1",
-        ]
+        command = [sys.executable, "-m", "onnxruntime.backend", "run", str(self.path), "--repeat", "1"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True, text=True)
         with open(ours, "rb", buffering=0) as shown:
             self.assertRegex(shown.read(1000), rb"^preparing configuration 1 of 1.*\r +\r$")

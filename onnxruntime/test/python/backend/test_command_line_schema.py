@@ -19,11 +19,7 @@ from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.command_line.schema import schema
 
-OPTIONS = {
-    "intra_op_num_threads": 2,
-    "graph_optimization_level": "ORT_ENABLE_BASIC",
-    "execution_mode": "ORT_PARALLEL",
-}
+OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BASIC", "execution_mode": "ORT_PARALLEL"}
 HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
 
 
@@ -50,44 +46,12 @@ class SchemaTest(unittest.TestCase):
             yield from ((keyword, "", name, [rule.kind]) for name, rule in rules.items())
         for provider, kinds in PROVIDERS.items():
             for name in {name for rules in kinds.values() for name in rules}:
-                yield (
-                    "provider_options",
-                    provider,
-                    name,
-                    [of[name].kind for of in kinds.values() if name in of],
-                )
+                yield ("provider_options", provider, name, [of[name].kind for of in kinds.values() if name in of])
 
     def test_what_a_kind_takes_the_schema_takes(self):
-        samples = [
-            True,
-            False,
-            *range(-2, 20),
-            64,
-            1024,
-            4096,
-            2**20,
-            2**31,
-            2**40,
-            2**63,
-            1.5,
-            None,
-            [],
-            {},
-            "",
-        ]
+        samples = [True, False, *range(-2, 20), 64, 1024, 4096, 2**20, 2**31, 2**40, 2**63, 1.5, None, [], {}, ""]
         samples += list(map(str, samples[2:27]))
-        samples += [
-            "ORT_PARALLEL",
-            "DEFAULT",
-            "FP32",
-            "FP16",
-            "EXHAUSTIVE",
-            "cpu:0",
-            "cpu:0;gpu:1",
-            "x\n",
-            "NCHW",
-            "a",
-        ]
+        samples += ["ORT_PARALLEL", "DEFAULT", "FP32", "FP16", "EXHAUSTIVE", "cpu:0", "cpu:0;gpu:1", "x\n", "NCHW", "a"]
 
         def parses(kind: object, value: object) -> bool:
             try:
@@ -109,13 +73,7 @@ class SchemaTest(unittest.TestCase):
         self.assertGreater(judged, 500)
 
     def test_a_family_takes_flags_and_numbers(self):
-        for value, right in (
-            (True, True),
-            ("1", True),
-            (64, True),
-            (65, False),
-            (1.5, False),
-        ):
+        for value, right in ((True, True), ("1", True), (64, True), (65, False), (1.5, False)):
             config = {"session_config": {"session.intra_op.something_new": value}}
             self.assertEqual(self.takes(config), right, value)
 
@@ -149,10 +107,7 @@ class SchemaTest(unittest.TestCase):
                 "extensions": ["onnxruntime_extensions"],
                 "permit": {"session_options": {"logid": True}},
             },
-            {
-                "free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1),
-                "extensions": ["x"],
-            },
+            {"free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1), "extensions": ["x"]},
             {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
         ):
             self.assertTrue(self.takes(config))
@@ -167,24 +122,13 @@ class CommandLineTest(CommandTest):
         properties = made["properties"]
         built_in, plugin = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
         for table, description, name in (
-            (
-                properties["session_options"],
-                "Attributes of SessionOptions.",
-                "intra_op_num_threads",
-            ),
+            (properties["session_options"], "Attributes of SessionOptions.", "intra_op_num_threads"),
             (properties["session_config"], "Session config entries.", SPINNING),
-            (
-                properties["run_config"],
-                "Run config entries, passed to every run.",
-                *SHRINKING,
-            ),
+            (properties["run_config"], "Run config entries, passed to every run.", *SHRINKING),
             (built_in, "built-in EP", "enableInt64"),
             (plugin, "plugin EP", "device_id"),
         ):
-            self.assertEqual(
-                (table["description"], [*table["properties"]]),
-                (description, sorted(table["properties"])),
-            )
+            self.assertEqual((table["description"], [*table["properties"]]), (description, sorted(table["properties"])))
             described = table["properties"][name]["description"]
             self.assertRegex(described, r"\A[A-Z].+\. Default: [^.]+\.\Z")
         described = properties["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]

@@ -76,30 +76,11 @@ class ConformanceTest(unittest.TestCase):
             suite.write_text(SUITE)
             lines.write_text('{"earlier": 1}\n')
             paths = [os.path.dirname(os.path.abspath(__file__)), *filter(None, sys.path)]
-            plugin = {
-                "PYTEST_PLUGINS": "onnxruntime.backend.conformance",
-                "ORT_ONNX_BACKEND_REPORT": str(lines),
-            }
+            plugin = {"PYTEST_PLUGINS": "onnxruntime.backend.conformance", "ORT_ONNX_BACKEND_REPORT": str(lines)}
             environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
             environment |= plugin | {"PYTHONPATH": os.pathsep.join(paths)}
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                *arguments,
-                str(suite),
-            ]
-            self.ran = subprocess.run(
-                command,
-                env=environment,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(suite)]
+            self.ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
             earlier, *found = map(json.loads, lines.read_text().splitlines())
             self.assertEqual(earlier, {"earlier": 1})
             return found
@@ -120,10 +101,7 @@ class ConformanceTest(unittest.TestCase):
         counts = {name: len(line["models"]) for name, line in found.items() if line["models"]}
         self.assertEqual(counts, {"cpu": 1, "layout": 1, "own_session": 1, "two_models": 2, "wrong": 1})
         (cpu,) = found["cpu"]["models"]
-        self.assertEqual(
-            (cpu["providers"], cpu["configuration"]),
-            ([CPU], {"provider_options": {CPU: {}}}),
-        )
+        self.assertEqual((cpu["providers"], cpu["configuration"]), ([CPU], {"provider_options": {CPU: {}}}))
         if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
             self.assertEqual(sum(cpu["operators"][CPU].values()), 2)
         # ORT's copy of an operator in another layout counts as the operator.
@@ -136,15 +114,9 @@ class ConformanceTest(unittest.TestCase):
         (first, _) = found["two_models"]["models"]
         if "OpenVINOExecutionProvider" not in first["providers"]:  # whose nodes are recorded in each session
             self.assertEqual(first["operators"], {})
-        self.assertEqual(
-            first["configuration"],
-            {"session_config": {"session.intra_op.allow_spinning": "0"}},
-        )
+        self.assertEqual(first["configuration"], {"session_config": {"session.intra_op.allow_spinning": "0"}})
         for line in lines:
-            self.assertEqual(
-                (line["onnxruntime"], line["onnx"]),
-                (onnxruntime.__version__, onnx.__version__),
-            )
+            self.assertEqual((line["onnxruntime"], line["onnx"]), (onnxruntime.__version__, onnx.__version__))
             self.assertEqual(line["backend"], onnxruntime.backend.__version__)
 
     def test_reasons_begin_with_the_message(self):
@@ -153,20 +125,9 @@ class ConformanceTest(unittest.TestCase):
         nested = "/src/y.h:5 auto Boundary(Func&&, format<Args ...>&&) [with bool t = (1); Func = f()::<lambda()>] "
         deep = "/src/z.cpp:6 f(a(b(c(d[e(f)]))))::<lambda()> const [with T = g(h[i(j(k))])] "
         in_lambda = "/src/z.cpp:6 std::locale(const std::string&)::<lambda()> "
-        for before in (
-            "",
-            "Exception during initialization: ",
-            simple,
-            nested,
-            in_lambda,
-            deep,
-            simple + nested,
-        ):
+        for before in ("", "Exception during initialization: ", simple, nested, in_lambda, deep, simple + nested):
             with self.subTest(before):
-                self.assertEqual(
-                    conformance._reason(f"{start}{before}x(1) was false"),
-                    "Fail: x(1) was false",
-                )
+                self.assertEqual(conformance._reason(f"{start}{before}x(1) was false"), "Fail: x(1) was false")
         text = "Fail: Status Message: Exception from src/inference/a.cpp:75: in b.py:3 (c)"
         self.assertEqual(conformance._reason(text), "Fail: Status Message: in b.py:3 (c)")
         self.assertEqual(conformance._reason("Fail: /a.cc:1 f(cut"), "Fail: ")

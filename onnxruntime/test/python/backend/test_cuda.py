@@ -137,14 +137,8 @@ class WithGpuTest(unittest.TestCase):
             rep.run([array])
 
     def test_a_device_that_does_not_exist(self):
-        for keywords in (
-            {"provider_options": {EP: {"device_id": 63}}},
-            {"device": "CUDA:63"},
-        ):
-            with (
-                self.subTest(keywords),
-                self.assertRaises(onnxruntime.backend.NotPermittedError) as refused,
-            ):
+        for keywords in ({"provider_options": {EP: {"device_id": 63}}}, {"device": "CUDA:63"}):
+            with self.subTest(keywords), self.assertRaises(onnxruntime.backend.NotPermittedError) as refused:
                 onnxruntime.backend.prepare(convolutions(), **keywords)
             self.assertEqual(refused.exception.key, "device_id")
             self.assertRegex(refused.exception.reason, "this machine, which has [1-9] devices")
@@ -159,8 +153,7 @@ class WithGpuTest(unittest.TestCase):
             prepare(None, f"CUDA:{GPUS}")
 
     @unittest.skipUnless(
-        os.environ.get("ORT_TEST_SOFTWARE_CUDA"),
-        "requires the software CUDA, which a child can run without",
+        os.environ.get("ORT_TEST_SOFTWARE_CUDA"), "requires the software CUDA, which a child can run without"
     )
     def test_the_same_without_a_gpu(self):
         environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"}

@@ -39,11 +39,7 @@ THREADS = 4
 
 
 def prepare(made: ModelProto, capture: bool, device: int = 0):
-    options = {
-        "device_id": device,
-        "use_tf32": False,
-        **({"enable_cuda_graph": True} if capture else {}),
-    }
+    options = {"device_id": device, "use_tf32": False, **({"enable_cuda_graph": True} if capture else {})}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of nodes that ORT keeps on the CPU
         # As bytes, so that ORT infers the shapes of the outputs.
@@ -69,11 +65,7 @@ class Pair:
 
     def switch(self, capture: bool) -> None:
         """Switch graph capture on or off in the session that is prepared."""
-        options = {
-            "device_id": str(self.device),
-            "use_tf32": "0",
-            "enable_cuda_graph": str(int(capture)),
-        }
+        options = {"device_id": str(self.device), "use_tf32": "0", "enable_cuda_graph": str(int(capture))}
         with locks.CUDA.alone():
             self.captured.session.set_providers([(EP, options)])
 
@@ -147,10 +139,7 @@ class CapturedModelsTest(unittest.TestCase):
         for seed in range(MODELS):
             with self.subTest(seed=seed):
                 pair = Pair(self.model(seed), by_set_providers=seed % 4 == 2)
-                in_threads(
-                    THREADS,
-                    lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS),
-                )
+                in_threads(THREADS, lambda i, pair=pair, seed=seed: self.runs(pair, 10 * seed + i, RUNS // THREADS))
 
     def test_sessions_at_once(self):
         # Sessions on two devices change how all later sessions of this process run.

@@ -41,10 +41,7 @@ class BadInputTest(request_tests.BadInputTest):
     """The configuration in the environment does not change the errors for arguments."""
 
     def setUp(self):
-        configuration = {
-            "session_config": {PREPACKING: 0},
-            "run_config": {SHRINKAGE: "cpu:0"},
-        }
+        configuration = {"session_config": {PREPACKING: 0}, "run_config": {SHRINKAGE: "cpu:0"}}
         self.enterContext(environment(configuration))
 
 
@@ -80,16 +77,8 @@ class AppliedTest(unittest.TestCase):
     def test_the_schema_for_editors_is_ignored(self):
         with environment({"$schema": "./schema.json", "session_config": {PREPACKING: 1}}):
             self.assertEqual(prepare(OPEN).configuration(), {"session_config": {PREPACKING: "1"}})
-        for wrong in (
-            {"$schema": {}},
-            {"permit": {"$schema": "x"}},
-            {"session_config": {"$schema": "x"}},
-        ):
-            with (
-                self.subTest(wrong),
-                environment(wrong),
-                self.assertRaisesRegex(RuntimeError, r"\$schema"),
-            ):
+        for wrong in ({"$schema": {}}, {"permit": {"$schema": "x"}}, {"session_config": {"$schema": "x"}}):
+            with self.subTest(wrong), environment(wrong), self.assertRaisesRegex(RuntimeError, r"\$schema"):
                 prepare(OPEN)
 
 
@@ -105,10 +94,7 @@ class PrecedenceTest(unittest.TestCase):
                 ({"session_options": {"logid": "b"}}, "b"),
                 ({"session_options": {"logid": "b"}, "logid": "c"}, "c"),
             ):
-                self.assertEqual(
-                    prepare(**keywords).session_options,
-                    {"logid": wins, "log_severity_level": 3},
-                )
+                self.assertEqual(prepare(**keywords).session_options, {"logid": wins, "log_severity_level": 3})
         with environment({"free_dimension_overrides": {"N": 3}}):
             rep = prepare(OPEN, free_dimension_overrides={"N": 4})
             self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
@@ -117,27 +103,17 @@ class PrecedenceTest(unittest.TestCase):
         ep = {"provider_options": {"NoSuchExecutionProvider": {}}}
         ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
         for config, keywords in ((ep, ep), (ours, theirs)):
-            with (
-                environment(config),
-                no_session_opens(),
-                self.assertRaises(NotPermittedError) as refused,
-            ):
+            with environment(config), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 prepare(**keywords)
             self.assertNotIn(VARIABLE, str(refused.exception))
 
     def test_a_warning_about_an_attribute_of_the_caller(self):
         config = {"session_options": {"inter_op_num_threads": 3}}
         for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
-            with (
-                environment(config),
-                self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"),
-            ):
+            with environment(config), self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"):
                 (warning,) = prepare(**keywords).warnings
             self.assertEqual(VARIABLE in warning, of_environment)
-        with (
-            environment({"session_config": {PREPACKING: 1}}),
-            self.assertWarnsRegex(RuntimeWarning, GRAPH_ID),
-        ):
+        with environment({"session_config": {PREPACKING: 1}}), self.assertWarnsRegex(RuntimeWarning, GRAPH_ID):
             (warning,) = prepare(run_config={GRAPH_ID: 3}).warnings
         self.assertNotIn(VARIABLE, warning)
 
@@ -160,11 +136,7 @@ class PrecedenceTest(unittest.TestCase):
             requested = request.of_call({"provider_options": {CUDA: {"use_tf32": 0}, CPU: {}}})
         self.assertEqual(
             list(requested.settings["provider_options"].items()),
-            [
-                (CUDA, {"use_tf32": 0, "device_id": 1}),
-                (CPU, {}),
-                (OPENVINO, {"num_of_threads": 2}),
-            ],
+            [(CUDA, {"use_tf32": 0, "device_id": 1}), (CPU, {}), (OPENVINO, {"num_of_threads": 2})],
         )
 
 
@@ -206,21 +178,12 @@ class BrokenTest(unittest.TestCase):
             ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
             ('{"session_config": {}} {}', "not JSON[^@]*$"),
             ("[]", "must be an object"),
-            (
-                '{"plugins": "a"}',
-                "plugins must be a list of package names and EP=LIBRARY texts, not 'a'",
-            ),
+            ('{"plugins": "a"}', "plugins must be a list of package names and EP=LIBRARY texts, not 'a'"),
             ('{"session_config": null}', "session_config must be an object"),
-            (
-                '{"provider_options": {"CPUExecutionProvider": 1}}',
-                r"\['CPUExecutionProvider'\] must be an object",
-            ),
+            ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),
             ('{"session_configs": {}}', "Did you mean session_config"),
             ('{"providers": {}}', "Did you mean provider_options"),
-            (
-                '{"no_such": 1}',
-                "'no_such' is not a part of a configuration. Expected one of .*permit. Attributes",
-            ),
+            ('{"no_such": 1}', "'no_such' is not a part of a configuration. Expected one of .*permit. Attributes"),
             ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
             ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
             ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
@@ -245,10 +208,7 @@ class BrokenTest(unittest.TestCase):
                 (b" " * ((1 << 24) - 1) + b"{}", "too long"),
             ):
                 path.write_bytes(content)
-                with (
-                    environment(f"@{path}"),
-                    self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used.*{why}"),
-                ):
+                with environment(f"@{path}"), self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used.*{why}"):
                     prepare()
             path.write_bytes(b" " * ((1 << 24) - 2) + b"{}")
             with environment(f"@{path}"):
@@ -258,18 +218,9 @@ class BrokenTest(unittest.TestCase):
         for config, place in (
             ({"session_config": {WRITES: "x"}}, rf"session_config\['{WRITES}'\]"),
             ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
-            (
-                {"session_config": {"session.disable_cpu_ep_fallback": 1}},
-                "an execution provider",
-            ),
-            (
-                {"run_config": {GRAPH_ID: 1.5}},
-                rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5",
-            ),
-            (
-                {"provider_options": {"NoSuchExecutionProvider": {}}},
-                r"provider_options\['NoSuch",
-            ),
+            ({"session_config": {"session.disable_cpu_ep_fallback": 1}}, "an execution provider"),
+            ({"run_config": {GRAPH_ID: 1.5}}, rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5"),
+            ({"provider_options": {"NoSuchExecutionProvider": {}}}, r"provider_options\['NoSuch"),
             ({"session_options": {"no_such": 1}}, r"session_options\['no_such'\]"),
             ({"free_dimension_overrides": {"N": 2}}, "no dimension"),
         ):

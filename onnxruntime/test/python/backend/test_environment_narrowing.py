@@ -36,29 +36,17 @@ THREADS, PREPACKING, SPINNING = (
     "session.disable_prepacking",
     "session.intra_op.allow_spinning",
 )
-NEW_KEY, SHRINKAGE, GRAPH_ID = (
-    "session.intra_op.new",
-    "memory.enable_memory_arena_shrinkage",
-    "gpu_graph_id",
-)
+NEW_KEY, SHRINKAGE, GRAPH_ID = ("session.intra_op.new", "memory.enable_memory_arena_shrinkage", "gpu_graph_id")
 MODEL = two_nodes(("N", 3)).SerializeToString()
 X = np.ones((2, 3), np.float32)
 
 POLICY = {
     "permit": {
-        "session_options": {
-            THREADS: [1, "2"],
-            "logid": ["a"],
-            "execution_mode": ["ORT_PARALLEL"],
-        },
+        "session_options": {THREADS: [1, "2"], "logid": ["a"], "execution_mode": ["ORT_PARALLEL"]},
         "session_config": {SPINNING: True, NEW_KEY: [1]},
         "run_config": {GRAPH_ID: [-1, 3]},
         "free_dimension_overrides": {"N": [1, 2]},
-        "provider_options": {
-            CUDA: {"use_tf32": True, "device_id": [0, 1]},
-            CANN: {},
-            TENSORRT: {"device_id": [0]},
-        },
+        "provider_options": {CUDA: {"use_tf32": True, "device_id": [0, 1]}, CANN: {}, TENSORRT: {"device_id": [0]}},
     },
     "session_options": {THREADS: 4, "inter_op_num_threads": 3},
     "session_config": {PREPACKING: True},
@@ -85,39 +73,21 @@ ATTRIBUTE = ("session_options", "", THREADS)
 NOT_PERMITTED = [
     *(({THREADS: value}, (THREADS, "", "")) for value in (0, 3, "0", "03", np.int64(5), "x")),
     ({"session_options": {THREADS: 0}}, ATTRIBUTE),
-    (
-        {THREADS: 2, "session_options": {THREADS: 8}},
-        ATTRIBUTE,
-    ),  # even if the keyword argument overrides it
+    ({THREADS: 2, "session_options": {THREADS: 8}}, ATTRIBUTE),  # even if the keyword argument overrides it
     ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
     ({"inter_op_num_threads": 2}, ("inter_op_num_threads", "", "")),
     ({"logid": "b"}, ("logid", "", "")),
-    (
-        {"execution_mode": onnxruntime.ExecutionMode.ORT_SEQUENTIAL},
-        ("execution_mode", "", ""),
-    ),
+    ({"execution_mode": onnxruntime.ExecutionMode.ORT_SEQUENTIAL}, ("execution_mode", "", "")),
     ({"session_config": {NEW_KEY: 2}}, ("session_config", "", NEW_KEY)),
-    (
-        {"session_config": {"session.intra_op.other": 1}},
-        ("session_config", "", "session.intra_op.other"),
-    ),
+    ({"session_config": {"session.intra_op.other": 1}}, ("session_config", "", "session.intra_op.other")),
     ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
     ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
     ({"provider_options": {CPU: {}}}, ("provider_options", CPU, "")),
     ({"provider_options": {CUDA: {}, OPENVINO: {}}}, ("provider_options", OPENVINO, "")),
-    (
-        {"provider_options": {CUDA: {"gpu_mem_limit": 2**30}}},
-        ("provider_options", CUDA, "gpu_mem_limit"),
-    ),
-    (
-        {"provider_options": {CANN: {"device_id": 0}}},
-        ("provider_options", CANN, "device_id"),
-    ),
+    ({"provider_options": {CUDA: {"gpu_mem_limit": 2**30}}}, ("provider_options", CUDA, "gpu_mem_limit")),
+    ({"provider_options": {CANN: {"device_id": 0}}}, ("provider_options", CANN, "device_id")),
     ({"device": "CUDA:2"}, ("provider_options", CUDA, "device_id")),
-    (
-        {"device": "CUDA:1", "provider_options": {TENSORRT: {}}},
-        ("provider_options", TENSORRT, "device_id"),
-    ),
+    ({"device": "CUDA:1", "provider_options": {TENSORRT: {}}}, ("provider_options", TENSORRT, "device_id")),
 ]
 BROKEN = [
     {"session_config": {"no.such": True}},
@@ -132,15 +102,7 @@ BROKEN = [
     {"provider_options": {CUDA: {"device_id": [-1]}}},
     {"provider_options": {CPU: {"x": True}}},
     # The form.
-    *(
-        [],
-        None,
-        True,
-        {THREADS: True},
-        {"extensions": ["x"]},
-        {"permit": {}},
-        {"session_options": True},
-    ),
+    *([], None, True, {THREADS: True}, {"extensions": ["x"]}, {"permit": {}}, {"session_options": True}),
     *({"session_options": {THREADS: allowed}} for allowed in (2, False, None, [], {}, "2")),
     *({"provider_options": eps} for eps in ({CPU: True}, [CPU], {CUDA: {"device_id": 1}})),
 ]
@@ -185,38 +147,18 @@ class NarrowingTest(Case):
 
     def test_callers_may_set_nothing(self):
         with environment({"permit": {}, "session_options": {THREADS: 2}}):
-            for nothing in (
-                {},
-                {THREADS: 2},
-                {"session_config": {}},
-                {"run_config": None},
-                {"device": "CPU"},
-            ):
+            for nothing in ({}, {THREADS: 2}, {"session_config": {}}, {"run_config": None}, {"device": "CPU"}):
                 self.assertEqual(values_of(permit(**nothing).attributes), {THREADS: 2})
-            for given in (
-                {THREADS: 1},
-                {"provider_options": {}},
-                {"session_config": {SPINNING: 1}},
-            ):
+            for given in ({THREADS: 1}, {"provider_options": {}}, {"session_config": {SPINNING: 1}}):
                 with self.subTest(given):
                     self.assertRaises(NotPermittedError, permit, **given)
 
     def test_the_environment_is_not_narrowed(self):
         eps = {TENSORRT: {"trt_fp16_enable": True}, CANN: {"enable_cann_graph": 1}}
         with environment({"permit": {}, "provider_options": eps}):
-            for same in (
-                {},
-                {"provider_options": {}},
-                {"provider_options": {TENSORRT: {}}},
-                {"provider_options": eps},
-            ):
+            for same in ({}, {"provider_options": {}}, {"provider_options": {TENSORRT: {}}}, {"provider_options": eps}):
                 self.assertEqual([*permit(**same).providers], [TENSORRT, CANN])
-            for other in (
-                {CANN: {}},
-                {CPU: {}},
-                {TENSORRT: {}, CPU: {}},
-                {CANN: {}, TENSORRT: {}},
-            ):  # another order
+            for other in ({CANN: {}}, {CPU: {}}, {TENSORRT: {}, CPU: {}}, {CANN: {}, TENSORRT: {}}):  # another order
                 with self.subTest(other):
                     self.assertRaises(NotPermittedError, permit, provider_options=other)
             # The backend sends this value in any case.
@@ -228,11 +170,7 @@ class NarrowingTest(Case):
         with environment({"permit": {}, "provider_options": {CUDA: {"device_id": 1}}}):
             permit("CUDA:1")
             self.refused(("device", "", ""), permit, "CUDA:2")
-            self.refused(
-                ("provider_options", CUDA, "device_id"),
-                permit,
-                provider_options={CUDA: {"device_id": 2}},
-            )
+            self.refused(("provider_options", CUDA, "device_id"), permit, provider_options={CUDA: {"device_id": 2}})
         with environment({"permit": {}, "session_config": {"no.such": 1}}):
             self.assertRaisesRegex(RuntimeError, VARIABLE, permit)
 
@@ -250,11 +188,7 @@ class NarrowingTest(Case):
             ),  # the process does not have the EP
         ):
             part = {"permit": {"provider_options": options}}
-            with (
-                environment(part),
-                no_session_opens(),
-                self.assertRaisesRegex(RuntimeError, why),
-            ):
+            with environment(part), no_session_opens(), self.assertRaisesRegex(RuntimeError, why):
                 onnxruntime.backend.prepare(MODEL)
 
     def test_a_value_of_another_kind_of_the_ep(self):
@@ -286,18 +220,10 @@ class CallsTest(Case):
     def test_prepare_run_and_their_models(self):
         prepare, run = onnxruntime.backend.prepare, onnxruntime.backend.run
         with no_session_opens():
-            for call, arguments in (
-                (prepare, (MODEL,)),
-                (run, (MODEL, [X])),
-                (prepare, (two_nodes(),)),
-            ):
+            for call, arguments in ((prepare, (MODEL,)), (run, (MODEL, [X])), (prepare, (two_nodes(),))):
                 self.refused((THREADS, "", ""), call, *arguments, intra_op_num_threads=3)
                 self.refused(("run_config", "", GRAPH_ID), call, *arguments, run_config={GRAPH_ID: 4})
-            for attributes in (
-                {"log_severity_level": 3},
-                {"logid": "b"},
-                {"only_execute_path_to_fetches": False},
-            ):
+            for attributes in ({"log_severity_level": 3}, {"logid": "b"}, {"only_execute_path_to_fetches": False}):
                 self.refused((*attributes, "", ""), run, MODEL, [X], **attributes)
         np.testing.assert_array_equal(run(MODEL, [X], intra_op_num_threads=1, logid="a", timeout=9)[0], X)
         rep = prepare(MODEL, intra_op_num_threads="2", free_dimension_overrides={"N": 2})
@@ -323,19 +249,9 @@ class CallsTest(Case):
                 for _ in range(2):  # a refusal is not remembered as permitted
                     self.refused(("run_config", "", GRAPH_ID), call, {GRAPH_ID: 4})
                 self.assertRaises(NotPermittedError, call, {SHRINKAGE: "gpu:0"})
-            for attributes in (
-                {"logid": "b"},
-                {"log_severity_level": 3},
-                {"only_execute_path_to_fetches": False},
-            ):
+            for attributes in ({"logid": "b"}, {"log_severity_level": 3}, {"only_execute_path_to_fetches": False}):
                 self.refused((*attributes, "", ""), prepared.run, [X], **attributes)
-                self.refused(
-                    (*attributes, "", ""),
-                    onnxruntime.backend.run,
-                    prepared,
-                    [X],
-                    **attributes,
-                )
+                self.refused((*attributes, "", ""), onnxruntime.backend.run, prepared, [X], **attributes)
             np.testing.assert_array_equal(prepared.run([X], logid="a")[0], X)
             prepared.run_options()
             prepared.run([X], timeout=9, cancellation=onnxruntime.backend.Cancellation())
@@ -354,12 +270,7 @@ class CallsTest(Case):
                         rep.run([X], run_config={GRAPH_ID: -1})
                         path.write_text(json.dumps({"permit": {}}))
                         os.environ[VARIABLE] = value
-                        self.refused(
-                            ("run_config", "", GRAPH_ID),
-                            rep.run,
-                            [X],
-                            run_config={GRAPH_ID: -1},
-                        )
+                        self.refused(("run_config", "", GRAPH_ID), rep.run, [X], run_config={GRAPH_ID: -1})
                         path.write_text("{}")
 
     def test_each_prepare_reads_the_file(self):
@@ -369,12 +280,7 @@ class CallsTest(Case):
                 path.write_text(json.dumps({"permit": {"session_options": {THREADS: allowed}}}))
                 with environment(f"@{path}"):
                     onnxruntime.backend.prepare(MODEL, intra_op_num_threads=allowed[0])
-                    self.refused(
-                        (THREADS, "", ""),
-                        onnxruntime.backend.prepare,
-                        MODEL,
-                        intra_op_num_threads=3,
-                    )
+                    self.refused((THREADS, "", ""), onnxruntime.backend.prepare, MODEL, intra_op_num_threads=3)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,7 @@ from onnxruntime.backend import InputError, errors
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
 CPU = "CPUExecutionProvider"
-FIELDS = (
-    "keyword",
-    "provider",
-    "key",
-    "value",
-    "reason",
-    "input",
-    "expected",
-    "got",
-    "attribute",
-)
+FIELDS = ("keyword", "provider", "key", "value", "reason", "input", "expected", "got", "attribute")
 
 
 def prepare(model: object = MODEL, **keywords: object):
@@ -57,15 +47,9 @@ class WarningsTest(unittest.TestCase):
         with_entry = [*unknown, {"session_config": {"session.intra_op.no_such": 1}}]
         for call, several in (
             (prepare, with_entry),
-            (
-                lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords),
-                with_entry,
-            ),
+            (lambda **keywords: onnxruntime.backend.run(MODEL, [X], **keywords), with_entry),
             (lambda **keywords: onnxruntime.backend.run(rep, [X], **keywords), unknown),
-            (
-                lambda **keywords: rep.run([X], **keywords),
-                [*unknown, {"output_names": None}],
-            ),
+            (lambda **keywords: rep.run([X], **keywords), [*unknown, {"output_names": None}]),
         ):
             for keywords in several:
                 for _ in range(2):
@@ -137,11 +121,7 @@ class SentErrorsTest(unittest.TestCase):
                 error.args += added
                 raised[name, added] = error
         for name, error in raised.items():
-            for copied in (
-                pickle.loads(pickle.dumps(error)),
-                copy.copy(error),
-                copy.deepcopy(error),
-            ):
+            for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
                 with self.subTest(name, error=type(error).__name__):
                     self.assertIs(type(copied), type(error))
                     self.assertEqual(copied.args, error.args)

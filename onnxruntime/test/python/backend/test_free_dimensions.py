@@ -78,31 +78,14 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assert_refused("N", {"N": 1}, two_nodes())
         for name in (None, 1, b"N", "", Str("N")):
             self.assert_refused(None, {name: 5})
-        for size in (
-            0,
-            -1,
-            2**24 + 1,
-            2**31,
-            1.0,
-            "",
-            " 1",
-            "+1",
-            "0x1",
-            None,
-            [1],
-            10**1000,
-        ):
+        for size in (0, -1, 2**24 + 1, 2**31, 1.0, "", " 1", "+1", "0x1", None, [1], 10**1000):
             self.assert_refused("N", {"N": size})
         with self.assertRaises(TypeError):
             self.shapes([("N", 1)])
 
     def assert_refused(self, key: str | None, sizes: dict, source=None, **keywords) -> None:
         source = source or OPEN
-        with (
-            self.subTest(str(sizes)[:80]),
-            no_session_opens(),
-            self.assertRaises(NotPermittedError) as refused,
-        ):
+        with self.subTest(str(sizes)[:80]), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
             prepare(source, free_dimension_overrides=sizes, **keywords)
         self.assertEqual(refused.exception.keyword, "free_dimension_overrides")
         self.assertIn(key, (None, refused.exception.key))
@@ -143,11 +126,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             "s = Shape<start=1>(X) ones = ConstantOfShape<value=one>(s) i = NonZero(ones) j = Transpose(i) "
             "f = Cast<to=1>(i) g = Cast<to=1>(j) both = Add(f, g) Y = Add(X, both)"
         ).replace("<value=one>", "<value=float[1] {1.0}>")
-        weights = {
-            "w": np.ones((4, 3, 3, 3), np.float32),
-            "t": np.array(True),
-            "two": np.array([2]),
-        }
+        weights = {"w": np.ones((4, 3, 3, 3), np.float32), "t": np.array(True), "two": np.array([2])}
         for graph, sizes, permitted in (
             (none, {"B": 8, "S": 2**20}, True),  # no value depends on sizes alone
             (mask, {"S": 2**12}, True),  # its square is the limit

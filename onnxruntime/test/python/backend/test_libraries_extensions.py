@@ -40,10 +40,7 @@ needs_extensions = unittest.skipUnless(
 @contextlib.contextmanager
 def modules(**sources: str) -> Iterator[Path]:
     """Create a folder with modules and make them importable. ``pack__inner`` is the module ``inner`` of ``pack``."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(sys, "path", [folder, *sys.path]),
-    ):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(sys, "path", [folder, *sys.path]):
         for name, source in sources.items():
             path = Path(folder, name.replace("__", "/", 1) + ".py")
             path.parent.mkdir(exist_ok=True)
@@ -60,10 +57,7 @@ class ExtensionTest(unittest.TestCase):
 
     def upper(self) -> onnx.ModelProto:
         """Create a model with an operator of onnxruntime-extensions: it converts text to upper case."""
-        return parsed(
-            "(string[N] X) => (string[N] Y) { Y = ai.onnx.contrib.StringUpper (X) }",
-            "ai.onnx.contrib",
-        )
+        return parsed("(string[N] X) => (string[N] Y) { Y = ai.onnx.contrib.StringUpper (X) }", "ai.onnx.contrib")
 
     def library(self) -> str:
         import onnxruntime_extensions  # not a requirement  # noqa: PLC0415
@@ -127,23 +121,12 @@ class ExtensionTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             text = Path(folder, "text.so")
             text.write_text("not a library")
-            for name in (
-                "no_such_package",
-                "json",
-                "libcustom.so",
-                "../x",
-                str(Path(folder, "none.so")),
-                str(text),
-            ):
+            for name in ("no_such_package", "json", "libcustom.so", "../x", str(Path(folder, "none.so")), str(text)):
                 with self.subTest(name):
                     self.assert_not_registered(name)
 
     def assert_not_registered(self, name: str, problem: str = "") -> None:
-        with (
-            self.extensions(name),
-            no_session_opens(),
-            self.assertRaisesRegex(RuntimeError, problem) as error,
-        ):
+        with self.extensions(name), no_session_opens(), self.assertRaisesRegex(RuntimeError, problem) as error:
             onnxruntime.backend.prepare(two_nodes())
         self.assertNotIsInstance(error.exception, NotPermittedError)
         self.assertIn(ascii(name)[1:-1], str(error.exception))
@@ -153,23 +136,10 @@ class ExtensionTest(unittest.TestCase):
             ran = os.path.join(folder, "ran")
             source = f"open({ran!r}, 'w').close()\nget_library_path = str\n"
             with modules(odd=source, pack____init__=source, pack__inner=source):
-                self.assertEqual(
-                    extensions.check(["odd", "pack", "pack.inner", "this", "xml.dom", __file__]),
-                    [],
-                )
+                self.assertEqual(extensions.check(["odd", "pack", "pack.inner", "this", "xml.dom", __file__]), [])
                 missing, no_name = "no Python package", "expected the name of a Python"
-                wrong = {
-                    "none": missing,
-                    "pack.none": missing,
-                    "odd.none": missing,
-                    "this.inner.most": missing,
-                }
-                wrong |= {
-                    "x.so": missing,
-                    f"{ran}.so": missing,
-                    "../x": no_name,
-                    "x-y": no_name,
-                }
+                wrong = {"none": missing, "pack.none": missing, "odd.none": missing, "this.inner.most": missing}
+                wrong |= {"x.so": missing, f"{ran}.so": missing, "../x": no_name, "x-y": no_name}
                 for (name, problem), text in zip(wrong.items(), extensions.check([*wrong, "none"]), strict=True):
                     self.assertIn(ascii(name)[1:-1], text)
                     self.assertIn(problem, text)

@@ -51,10 +51,7 @@ class RegistrationTest(unittest.TestCase):
             return onnxruntime.backend.prepare(two_nodes(), **{"provider_options": {CPU: {}}} | keywords)
 
     def fails(self, *names: str) -> str:
-        with (
-            no_session_opens(),
-            self.assertRaisesRegex(RuntimeError, "ORT_ONNX_BACKEND_CONFIG") as error,
-        ):
+        with no_session_opens(), self.assertRaisesRegex(RuntimeError, "ORT_ONNX_BACKEND_CONFIG") as error:
             self.prepare(*names)
         self.assertNotIsInstance(error.exception, NotPermittedError)
         return str(error.exception)
@@ -76,10 +73,7 @@ class RegistrationTest(unittest.TestCase):
 
     def test_two_threads(self):
         start = threading.Barrier(4)
-        self.register.side_effect = lambda *_: [
-            threading.Event().wait(0.05),
-            self.found.append(mock.Mock()),
-        ]
+        self.register.side_effect = lambda *_: [threading.Event().wait(0.05), self.found.append(mock.Mock())]
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: [start.wait(), plugins.register([PLUGIN])], range(4)))
         self.register.assert_called_once()
@@ -119,10 +113,7 @@ class RegistrationTest(unittest.TestCase):
             self.prepare(PLUGIN)
         self.prepare(PLUGIN)  # the warning concerns the registration, and each process registers once
         self.assertTrue(plugins.lacks_device(NEW))
-        with (
-            no_session_opens(),
-            self.assertRaisesRegex(NotPermittedError, "found no device.*/sys/class/drm") as error,
-        ):
+        with no_session_opens(), self.assertRaisesRegex(NotPermittedError, "found no device.*/sys/class/drm") as error:
             self.prepare(PLUGIN, provider_options={NEW: {}})
         self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", NEW))
 
@@ -136,12 +127,7 @@ class RegistrationTest(unittest.TestCase):
     def test_plugins_that_cannot_be_registered(self):
         operators = "def get_library_path(): ...\n"
         relative = "get_ep_name = lambda: 'X'\nget_library_path = lambda: 'libep.so'\n"
-        with modules(
-            operators=operators,
-            named="def get_ep_name(): ...\n",
-            relative=relative,
-            ends="raise SystemExit",
-        ):
+        with modules(operators=operators, named="def get_ep_name(): ...\n", relative=relative, ends="raise SystemExit"):
             for plugin, reason in (
                 ("no_such_package", "No module named"),
                 ("named", "EP=LIBRARY"),
@@ -171,10 +157,7 @@ class RegistrationTest(unittest.TestCase):
         metadata = {"library_path": LIBRARY}
         self.register.side_effect = lambda ep, _: self.found.append(mock.Mock(ep_name=ep, ep_metadata=metadata))
         for text, supported in ((json.dumps(config), True), ("{", False)):
-            with (
-                self.subTest(text),
-                environment(text),
-            ):
+            with self.subTest(text), environment(text):
                 self.found = []
                 plugins._registered.clear()
                 if CUDA not in onnxruntime.get_available_providers():
@@ -189,13 +172,7 @@ class CheckTest(unittest.TestCase):
             ([f"={__file__}"], "EP=LIBRARY"),
             ([__file__], "EP=LIBRARY"),
             ([f"A={LIBRARY}"], "no Python package or file"),
-            (
-                [
-                    f"A={__file__}",
-                    f"A={os.path.realpath(os.path.dirname(__file__))}/../x.py",
-                ],
-                "no Python|another",
-            ),
+            ([f"A={__file__}", f"A={os.path.realpath(os.path.dirname(__file__))}/../x.py"], "no Python|another"),
         ):
             with self.subTest(names):
                 (problem,) = plugins.check(names)

@@ -25,31 +25,15 @@ from helpers.models import cancelled, parsed, slow, two_nodes
 from helpers.threads import at_every_moment, in_threads, wait_for_release
 
 import onnxruntime.backend
-from onnxruntime.backend import (
-    Cancellation,
-    NotPermittedError,
-    RunCancelledError,
-    backend_rep,
-    limits,
-)
+from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, backend_rep, limits
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
 # Durations, whose unit would be lost, and types whose own methods would run.
-OTHERS = (
-    np.timedelta64(50, "ns"),
-    np.timedelta64(1, "Y"),
-    np.timedelta64("NaT"),
-    Float(1),
-    NumpyInt(1),
-)
+OTHERS = (np.timedelta64(50, "ns"), np.timedelta64(1, "Y"), np.timedelta64("NaT"), Float(1), NumpyInt(1))
 
 
-def limited(
-    options: onnxruntime.RunOptions,
-    timeout: object,
-    cancellation: object = None,
-) -> limits.Limits:
+def limited(options: onnxruntime.RunOptions, timeout: object, cancellation: object = None) -> limits.Limits:
     """Return the context of a run with these limits."""
     run = limits.Limits(timeout, cancellation)
     run.options = options
@@ -129,32 +113,15 @@ class LimitTest(unittest.TestCase):
             onnxruntime.backend.prepare(two_nodes()) as rep,
             mock.patch.object(backend_rep, "Limits", side_effect=AssertionError("a limited run")),
         ):
-            for keywords in (
-                {"timeout": None},
-                {"cancellation": None},
-                {"timeout": None, "cancellation": None},
-            ):
+            for keywords in ({"timeout": None}, {"cancellation": None}, {"timeout": None, "cancellation": None}):
                 np.testing.assert_array_equal(rep.run([X], **keywords)[0], X)
 
     def test_invalid_limits(self):
         for timeout in (1e6, 10**6):  # the longest
             limits.Limits(timeout)
         longer = float("inf"), 10**6 + 1, 10**400
-        for timeout in (
-            0,
-            -1,
-            True,
-            "1",
-            float("nan"),
-            [1],
-            np.bool_(True),
-            *longer,
-            *OTHERS,
-        ):
-            with (
-                self.subTest(timeout=timeout),
-                self.assertRaises(NotPermittedError) as caught,
-            ):
+        for timeout in (0, -1, True, "1", float("nan"), [1], np.bool_(True), *longer, *OTHERS):
+            with self.subTest(timeout=timeout), self.assertRaises(NotPermittedError) as caught:
                 self.rep.run([self.values], timeout=timeout)
             self.assertEqual(caught.exception.keyword, "timeout")
         for cancellation in (True, "x", threading.Event()):
@@ -200,10 +167,7 @@ class MomentTest(unittest.TestCase):
         self.assertGreater(len(runs), 10)
         wait_for_release(lambda: all(run() is None for run in runs))
         self.assertEqual([run() for run in runs if run() is not None], [])
-        self.assertEqual(
-            self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(),
-            X.tolist(),
-        )
+        self.assertEqual(self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(), X.tolist())
 
     def test_cancelling_never_waits(self):
         def cancel() -> None:

@@ -20,18 +20,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.children import run_code
-from helpers.locks import (
-    LATE,
-    SOON,
-    Held,
-    check,
-    check_free,
-    in_alone,
-    in_block,
-    in_replay,
-    in_run,
-    nothing,
-)
+from helpers.locks import LATE, SOON, Held, check, check_free, in_alone, in_block, in_replay, in_run, nothing
 from helpers.models import two_nodes
 from helpers.threads import in_threads, needs_global_lock
 
@@ -210,10 +199,7 @@ class MiddleTest(unittest.TestCase):
         for names in itertools.product(kinds, repeat=4):
             with self.subTest(names):
                 outer, inner, other_outer, other_inner = map(kinds.get, names)
-                in_threads(
-                    partial(self.goes_on, outer, inner),
-                    partial(self.goes_on, other_outer, other_inner),
-                )
+                in_threads(partial(self.goes_on, outer, inner), partial(self.goes_on, other_outer, other_inner))
 
     def test_in_a_worker(self):
         """A finalizer cannot use sessions in a worker, whose own calls are replays and calls that are alone."""

@@ -18,17 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
-from helpers.locks import (
-    SOON,
-    Held,
-    Interrupter,
-    check_free,
-    in_alone,
-    in_block,
-    in_replay,
-    in_run,
-    nothing,
-)
+from helpers.locks import SOON, Held, Interrupter, check_free, in_alone, in_block, in_replay, in_run, nothing
 from helpers.threads import needs_global_lock
 
 from onnxruntime import RunOptions
@@ -45,11 +35,7 @@ class ErrorTest(unittest.TestCase):
     """No error leaves a lock taken."""
 
     def setUp(self):
-        lock, options, lock_of_one = (
-            SessionLock(side_by_side=True),
-            RunOptions(),
-            threading.RLock(),
-        )
+        lock, options, lock_of_one = (SessionLock(side_by_side=True), RunOptions(), threading.RLock())
         # Each function exists before a test: Python 3.12 crashes if there is no memory for a new one.
         self.calls = (
             in_run(lock, options),
@@ -59,22 +45,10 @@ class ErrorTest(unittest.TestCase):
             in_alone(lock, options),
             in_replay(lock),
             in_block(lock),
-            partial(
-                lambda block, alone, function: block(partial(alone, function)),
-                in_block(lock),
-                in_alone(lock),
-            ),
-            partial(
-                lambda run, inner, function: run(partial(inner, function)),
-                in_run(lock),
-                in_run(lock),
-            ),
+            partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
+            partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
         )
-        self.free = (
-            in_alone(lock),
-            in_run(lock),
-            partial(locks.call_holding, lock_of_one, None),
-        )
+        self.free = (in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one, None))
 
     def test_recursion(self):
         limit = sys.getrecursionlimit()
@@ -136,11 +110,7 @@ class InterruptTest(unittest.TestCase):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
         for side_by_side in (True, False):
-            lock, lock_of_one, options = (
-                SessionLock(side_by_side),
-                threading.RLock(),
-                RunOptions(),
-            )
+            lock, lock_of_one, options = (SessionLock(side_by_side), threading.RLock(), RunOptions())
             calls = {
                 "run": in_run(lock),
                 "replay": in_replay(lock),
@@ -148,26 +118,19 @@ class InterruptTest(unittest.TestCase):
                 "block": in_block(lock),
                 "nested": partial(lambda run, function: run(partial(run, function)), in_run(lock)),
                 "alone in a block": partial(
-                    lambda f, g, function: f(partial(g, function)),
-                    in_block(lock),
-                    in_alone(lock),
+                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
                 ),
                 "one": partial(locks.call_holding, lock_of_one, None),
                 "release": partial(self.release, lock),
                 "block in a block": partial(
-                    lambda f, g, function: f(partial(g, function)),
-                    in_block(lock),
-                    in_block(lock),
+                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_block(lock)
                 ),
             }
             free = calls["run"], calls["alone"], calls["block"], calls["one"]
             for name, call in calls.items():
                 for moment in range(400):
                     lock._owner = moment % 2 * -1  # another thread was alone last, or none
-                    with (
-                        Interrupter(moment) as interrupter,
-                        contextlib.suppress(RuntimeError),
-                    ):
+                    with Interrupter(moment) as interrupter, contextlib.suppress(RuntimeError):
                         call(nothing)
                     with self.subTest(side_by_side=side_by_side, call=name, moment=moment):
                         self.assertEqual(lock._running, {})

@@ -36,16 +36,7 @@ from helpers.messages import (
     WRONG_TYPES,
     WRONG_VALUES,
 )
-from helpers.models import (  # noqa: F401
-    cancelled,
-    caught,
-    identity,
-    model,
-    open_session,
-    slow,
-    tensor,
-    two_nodes,
-)
+from helpers.models import cancelled, caught, identity, model, open_session, slow, tensor, two_nodes  # noqa: F401
 
 import onnxruntime
 import onnxruntime.backend
@@ -191,10 +182,7 @@ class MessagesTest(unittest.TestCase):
 
     def check_traceback(self, error: Exception) -> None:
         """Check that Python prints one traceback. The log of a test suite contains that of each failure."""
-        self.assertEqual(
-            "".join(traceback.format_exception(error)).count("Traceback (most recent call last)"),
-            1,
-        )
+        self.assertEqual("".join(traceback.format_exception(error)).count("Traceback (most recent call last)"), 1)
 
     def test_errors(self):
         for section, (kind, table) in SECTIONS.items():
@@ -202,20 +190,14 @@ class MessagesTest(unittest.TestCase):
                 with self.subTest(section, call=call):
                     error = caught(lambda call=call: eval(call))
                     self.assertIs(type(error), kind, error)
-                    self.check(
-                        str(error),
-                        expected.replace(":", f"{NOT_PERMITTED}:", section == "refusals"),
-                    )
+                    self.check(str(error), expected.replace(":", f"{NOT_PERMITTED}:", section == "refusals"))
                     self.check_traceback(error)
                     self.assertEqual(NOT_PERMITTED in str(error), section == "refusals")
                     self.assertEqual(isinstance(error, TypeError), section == "wrong types")
                     self.assertTrue(error.reason and str(error).endswith(error.reason))
                     keyword, rest = re.match(r"(\w+)((?:\[.*?\])*)", str(error)).groups()
                     names = [""] * (keyword != "provider_options") + re.findall(r"\['?(.*?)'?\]", rest)
-                    self.assertEqual(
-                        [error.keyword, error.provider, error.key],
-                        [keyword, *names, "", ""][:3],
-                    )
+                    self.assertEqual([error.keyword, error.provider, error.key], [keyword, *names, "", ""][:3])
 
     def test_warnings(self):
         for call, expected in rows(IGNORED):
@@ -236,11 +218,7 @@ class MessagesTest(unittest.TestCase):
                         self.check_traceback(error)
 
     def test_no_message_is_listed_twice(self):
-        tables = [
-            *(table for _, table in SECTIONS.values()),
-            IGNORED,
-            *OTHER_ERRORS.values(),
-        ]
+        tables = [*(table for _, table in SECTIONS.values()), IGNORED, *OTHER_ERRORS.values()]
         listed = [message for table in tables for _, message in rows(table)]
         self.assertEqual(len(listed), len({*listed}))
 

@@ -11,12 +11,7 @@ import signal
 import unittest
 
 import numpy as np
-from helpers.execution_providers import (
-    EpTests,
-    ThreadTests,
-    convolutions,
-    run_in_a_new_process,
-)
+from helpers.execution_providers import EpTests, ThreadTests, convolutions, run_in_a_new_process
 from helpers.models import parsed
 
 import onnxruntime.backend

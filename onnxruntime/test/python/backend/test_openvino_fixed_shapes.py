@@ -87,10 +87,7 @@ class FixedShapesTest(unittest.TestCase):
             session = mock.Mock()
             session.get_inputs.return_value = [mock.Mock(shape=[size])]
             session.get_provider_graph_assignment_info.return_value = [mock.Mock(ep_name=ep) for ep in eps]
-            with (
-                self.subTest(why, eps=eps),
-                mock.patch.object(fixed_shapes, "_is_examined", return_value=examined),
-            ):
+            with self.subTest(why, eps=eps), mock.patch.object(fixed_shapes, "_is_examined", return_value=examined):
                 self.assertRegex(fixed_shapes.why_serial(model, session), why)
 
 

@@ -41,14 +41,7 @@ class InputMemoryTest(unittest.TestCase):
     def test_copies(self):
         """A copy has the values of the input, and all copies of an input have one address."""
         numbers = np.arange(12, dtype=np.float32).reshape(3, 4)
-        values = [
-            numbers,
-            numbers[::2, ::3],
-            numbers.T,
-            numbers[:0],
-            np.array(5.0),
-            np.array([True]),
-        ]
+        values = [numbers, numbers[::2, ::3], numbers.T, numbers[:0], np.array(5.0), np.array([True])]
         values += map(OrtValue.ortvalue_from_numpy, (numbers, np.array(5), numbers[:0].copy()))
         for element in (TensorProto.BFLOAT16, TensorProto.INT4, TensorProto.FLOAT8E4M3FN):
             array = np.ones((3, 3), helper.tensor_dtype_to_np_dtype(element))
@@ -151,10 +144,7 @@ class OpenVinoTest(unittest.TestCase):
         """They are refused if the graph has several parts on the EP, or parts on other EPs."""
         shrinkage = {"memory.enable_memory_arena_shrinkage": "cpu:0"}
         x = np.ones((2, 3), np.float32)
-        for body, expected in (
-            ("y = Abs(x)", type(None)),
-            (f"a = {ON_CPU}(x) y = Abs(a)", NotPermittedError),
-        ):
+        for body, expected in (("y = Abs(x)", type(None)), (f"a = {ON_CPU}(x) y = Abs(a)", NotPermittedError)):
             text = f"(float[N,3] x) => (float[A,3] y) <float[B,3] a> {{ {body} }}"
             rep = self.prepare(text)
             for call in (
@@ -175,10 +165,7 @@ class OpenVinoTest(unittest.TestCase):
             {"session_config": {"optimization.disable_specified_optimizers": "ConstantFolding"}},
             {"session_config": {"optimization.constant_folding_max_output_size_in_bytes": 1}},
         ):
-            with (
-                self.subTest(settings),
-                self.assertRaisesRegex(NotPermittedError, "constant text"),
-            ):
+            with self.subTest(settings), self.assertRaisesRegex(NotPermittedError, "constant text"):
                 self.prepare(text, **settings)
             onnxruntime.backend.prepare(parsed(text), provider_options={}, **settings)
 

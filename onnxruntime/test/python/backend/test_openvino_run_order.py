@@ -19,11 +19,7 @@ from helpers.locks import Held, Interrupter
 import onnxruntime
 from onnxruntime.backend.openvino.run_order import RunOrder
 from onnxruntime.backend.runs.errors import ORT_ERRORS
-from onnxruntime.capi.onnxruntime_pybind11_state import (
-    Fail,
-    InvalidArgument,
-    RuntimeException,
-)
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 INPUTS = {"x": np.zeros((2, 3), np.float32)}
 # Messages of errors that ORT raises outside of the EP.
@@ -118,10 +114,7 @@ class OrderTest(unittest.TestCase):
     def test_a_run_that_waits_can_be_canceled(self):
         options = onnxruntime.RunOptions()
         options.terminate = True
-        with (
-            Held(lambda hold: self.run_one(lambda _: hold())),
-            self.assertRaises(RuntimeError),
-        ):
+        with Held(lambda hold: self.run_one(lambda _: hold())), self.assertRaises(RuntimeError):
             self.run_one(itself, options)
         self.assert_replaced(False)
 

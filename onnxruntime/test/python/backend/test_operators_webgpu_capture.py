@@ -68,10 +68,7 @@ class ModelTest(Checks, unittest.TestCase):
                 np.testing.assert_allclose(have, want, rtol=1e-3, atol=1e-4)
 
     def test_a_convolutional_net(self):
-        self.check_block(
-            models.convolutional_net(),
-            lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)},
-        )
+        self.check_block(models.convolutional_net(), lambda run: {"X": self.data(run, 1 + run % 2, 3, 8, 8)})
 
     def test_transformer_blocks(self):
         for joined in (False, True):
@@ -127,27 +124,14 @@ class OperatorTest(unittest.TestCase):
 
     def test_copies_are_stale_and_refused(self):
         # If one is right, its condition is not needed. If one is permitted, the table is wrong.
-        wanted = {
-            "Max",
-            "Min",
-            "ReduceMax",
-            "ReduceSum",
-            "Transpose",
-            "ScatterND",
-            "ScatterElements",
-            "LSTM",
-            "GRU",
-        }
+        wanted = {"Max", "Min", "ReduceMax", "ReduceSum", "Transpose", "ScatterND", "ScatterElements", "LSTM", "GRU"}
         views = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
         stale = set()
         for variant in operators.variants():
             if variant.operator in (wanted | views) - stale:
                 seen = self.see(variant, variant.model)
                 if seen is not None and seen.stale:
-                    self.assertTrue(
-                        seen.problem,
-                        f"{variant.operator} {variant.name} is stale and permitted",
-                    )
+                    self.assertTrue(seen.problem, f"{variant.operator} {variant.name} is stale and permitted")
                     stale.add(variant.operator)
         self.assertEqual(stale, wanted | views)
 

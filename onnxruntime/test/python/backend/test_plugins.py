@@ -93,10 +93,7 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
             "tests.onnxruntime.register_execution_provider_library(tests.OPENVINO, path)\n"
             "attempt(tests.OPENVINO)\n"
         )
-        self.assertRegex(
-            printed,
-            f"(?s){OPENVINO}.*not available.*{QNN}.*not available.*{OPENVINO}.*found no device",
-        )
+        self.assertRegex(printed, f"(?s){OPENVINO}.*not available.*{QNN}.*not available.*{OPENVINO}.*found no device")
 
 
 class SecondNameTest(EpTests, unittest.TestCase):
@@ -128,15 +125,8 @@ class QnnPluginTest(EpTests, unittest.TestCase):
 
 class PluginsTest(unittest.TestCase):
     def test_the_caller_orders(self):
-        for names in (
-            (OPENVINO, QNN),
-            (QNN, OPENVINO),
-            (OPENVINO, "AzureExecutionProvider", QNN),
-        ):
-            with (
-                self.subTest(names),
-                self.assertWarnsRegex(RuntimeWarning, f"No node .*{names[-1]}"),
-            ):
+        for names in ((OPENVINO, QNN), (QNN, OPENVINO), (OPENVINO, "AzureExecutionProvider", QNN)):
+            with self.subTest(names), self.assertWarnsRegex(RuntimeWarning, f"No node .*{names[-1]}"):
                 rep = prepare({name: HTP if name == QNN else {} for name in names})
             self.assertEqual(rep.providers, (*names, CPU))
             self.assertGreaterEqual(rep.node_assignment[names[0]], 11)

@@ -13,13 +13,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from unittest import mock
 
-from helpers.allowlist import (
-    permit,
-    run_attributes,
-    run_config,
-    session_attributes,
-    session_config,
-)
+from helpers.allowlist import permit, run_attributes, run_config, session_attributes, session_config
 from helpers.refused_names import REFUSED, REFUSED_VALUES
 
 from onnxruntime import RunOptions, SessionOptions
@@ -71,10 +65,7 @@ class TestFrozenNames(unittest.TestCase):
     """No table of the product defends a refusal: it could lose the name together with its reason."""
 
     def test_each_name_is_refused_for_its_harm(self):
-        self.assertGreater(
-            sum(len(names.split()) for kinds in REFUSED.values() for names in kinds.values()),
-            400,
-        )
+        self.assertGreater(sum(len(names.split()) for kinds in REFUSED.values() for names in kinds.values()), 400)
         for title, harms in REFUSED.items():
             titles = [title]
             if title == "every EP":
@@ -85,10 +76,7 @@ class TestFrozenNames(unittest.TestCase):
                         with self.assertRaises(errors.NotPermittedError) as raised:
                             find_in(section, name)
                         self.assertIn(errors.NOT_PERMITTED, str(raised.exception))
-                        self.assertTrue(
-                            raised.exception.reason.startswith(f"{harm} ("),
-                            raised.exception.reason,
-                        )
+                        self.assertTrue(raised.exception.reason.startswith(f"{harm} ("), raised.exception.reason)
 
     def test_each_value_is_refused(self):
         for title, values in REFUSED_VALUES.items():
@@ -96,10 +84,7 @@ class TestFrozenNames(unittest.TestCase):
                 with self.subTest(title, name=name):
                     with self.assertRaises(errors.NotPermittedError) as raised:
                         find_in(title, name, value)
-                    self.assertIn(
-                        f"{errors.NOT_PERMITTED}: with the value {value}, ",
-                        str(raised.exception),
-                    )
+                    self.assertIn(f"{errors.NOT_PERMITTED}: with the value {value}, ", str(raised.exception))
 
     def test_each_refusal_is_in_the_list(self):
         tables = {
@@ -116,17 +101,10 @@ class TestFrozenNames(unittest.TestCase):
         for title, table in tables.items():
             listed = " ".join(REFUSED[title].values()).split()
             with self.subTest(title):
-                self.assertEqual(
-                    sorted(table),
-                    sorted(listed),
-                    "add a new refusal to helpers/refused_names.py",
-                )
+                self.assertEqual(sorted(table), sorted(listed), "add a new refusal to helpers/refused_names.py")
 
     def test_each_refused_value_is_in_the_list(self):
-        tables = {
-            "session attributes": SESSION_ATTRIBUTES,
-            "run attributes": RUN_ATTRIBUTES,
-        }
+        tables = {"session attributes": SESSION_ATTRIBUTES, "run attributes": RUN_ATTRIBUTES}
         tables |= {"session_config": SESSION_CONFIG, "run_config": RUN_CONFIG}
         for ep, kinds in PROVIDERS.items():
             tables |= {f"{ep}, {kind}": table for kind, table in kinds.items()}
@@ -176,10 +154,7 @@ class TestVerdicts(unittest.TestCase):
         names = [*refused_names()]
         with mock.patch.object(refusals, "find", return_value=None):
             for find, name, _verdict, place in names:
-                owner = {
-                    session_attributes: SessionOptions,
-                    run_attributes: RunOptions,
-                }.get(find)
+                owner = {session_attributes: SessionOptions, run_attributes: RunOptions}.get(find)
                 with self.subTest(place=place, name=name):
                     if owner and not hasattr(owner, name):  # not in every release, and one only in training builds
                         self.assertEqual(find({name: 1}), {})

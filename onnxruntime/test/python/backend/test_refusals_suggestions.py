@@ -32,13 +32,7 @@ X = np.ones((2, 3), np.float32)
 class InferenceSessionTest(unittest.TestCase):
     def test_its_names_have_advice(self):
         rep = onnxruntime.backend.prepare(two_nodes())
-        for name in (
-            *dir(onnxruntime.InferenceSession),
-            "inputs",
-            "input_names",
-            "outputs",
-            "output_names",
-        ):
+        for name in (*dir(onnxruntime.InferenceSession), "inputs", "input_names", "outputs", "output_names"):
             if not name.startswith("_") and not hasattr(type(rep), name):
                 with (
                     self.subTest(name),
@@ -59,11 +53,7 @@ class OpenVinoNamesTest(unittest.TestCase):
     def test_each_listed_name_leads_somewhere(self):
         for kind, refused in refusals.PROVIDERS[OPENVINO].items():
             known = PROVIDERS[OPENVINO][kind]
-            for name in (
-                *openvino_names._OPTIONS,
-                *openvino_names._PROPERTIES,
-                *openvino_names._REMOVED,
-            ):
+            for name in (*openvino_names._OPTIONS, *openvino_names._PROPERTIES, *openvino_names._REMOVED):
                 for spelled in (name, name.upper()):
                     with self.subTest(spelled, kind=kind):
                         advice = openvino_names.instead(spelled, known, refused)
@@ -152,25 +142,13 @@ class SimilarNamesTest(unittest.TestCase):
             with self.subTest(name):
                 suggested = suggestions.similar_provider(name)
                 self.assertIn(f"Did you mean '{meant}ExecutionProvider'?", suggested)
-        for name in (
-            "Foo",
-            "XExecutionProvider",
-            "MyOwnExecutionProvider",
-            "ExecutionProvider",
-            "",
-            "x" * 10**6,
-        ):
+        for name in ("Foo", "XExecutionProvider", "MyOwnExecutionProvider", "ExecutionProvider", "", "x" * 10**6):
             with self.subTest(name[:30]):
                 self.assertNotIn("Did you mean", suggestions.similar_provider(name))
                 self.assertEqual(suggestions.provider_named(name), "")
 
     def test_devices(self):
-        for given, meant in (
-            ("cuda", "CUDA"),
-            ("cuda:1", "CUDA:1"),
-            ("Cpu", "CPU"),
-            (" CUDA", "CUDA"),
-        ):
+        for given, meant in (("cuda", "CUDA"), ("cuda:1", "CUDA:1"), ("Cpu", "CPU"), (" CUDA", "CUDA")):
             self.assertIn(f"'{meant}'", suggestions.device(given, ["CPU", "CUDA", "GPU"]))
         for given in ("CUDA", "CUDA:100", "TPU", "TPU:1", "tpu", None, 1, "cuda" * 100):
             self.assertEqual(suggestions.device(given, ["CPU", "CUDA", "GPU"]), "")
@@ -178,10 +156,7 @@ class SimilarNamesTest(unittest.TestCase):
         self.assertIn("'CUDA'", suggestions.device("cuda".rjust(100), ["CPU"]))
         self.assertEqual(suggestions.device("cuda".rjust(101), ["CPU"]), "")
         for given in ("CPU", "cpu"):  # as on a base with CUDA
-            self.assertIn(
-                "provider_options={'CPUExecutionProvider': {}}",
-                suggestions.device(given, ["CUDA", "GPU"]),
-            )
+            self.assertIn("provider_options={'CPUExecutionProvider': {}}", suggestions.device(given, ["CUDA", "GPU"]))
 
 
 class FormsOfOtherApisTest(unittest.TestCase):
@@ -197,11 +172,7 @@ class FormsOfOtherApisTest(unittest.TestCase):
             (7, {}, "int"),
             ([("x" * 500, {})], {}, "list"),
         ):
-            with (
-                self.subTest(str(given)[:50]),
-                no_session_opens(),
-                self.assertRaises(NotPermittedError) as refused,
-            ):
+            with self.subTest(str(given)[:50]), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 onnxruntime.backend.prepare(two_nodes(), provider_options=given, **others)
             self.assertEqual(refused.exception.reason, f"must be a mapping such as a dict, not {end}")
 
@@ -212,24 +183,12 @@ class FormsOfOtherApisTest(unittest.TestCase):
         for names, options, form in (
             (("cuda", "CPU"), None, f"{{'CUDAExecutionProvider': {{}}, '{CPU}': {{}}}}"),
             (["cuda"], [{"device_id": 1}, {}], "{'CUDAExecutionProvider': {}}"),
-            (
-                ["cuda"],
-                ({"device_id": 1, "x": 1},),
-                "{'CUDAExecutionProvider': {'device_id': 1}}",
-            ),
-            (
-                [["A", {"x": 1}], ("B", many), ("C", 7)],
-                [{"y": 2}] * 3,
-                "{'A': {'x': 1}, 'B': {...}, 'C': {...}}",
-            ),
+            (["cuda"], ({"device_id": 1, "x": 1},), "{'CUDAExecutionProvider': {'device_id': 1}}"),
+            ([["A", {"x": 1}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': 1}, 'B': {...}, 'C': {...}}"),
             ([("A", few)], None, f"{{'A': {few}}}"),
             ([("cuda", many | {"use_tf32": 0})], None, "{'CUDAExecutionProvider': {...}}"),
             ("CPU", None, f"{{'{CPU}': {{}}}}"),
-            (
-                ("cuda", {"device_id": 1}),
-                None,
-                "{'CUDAExecutionProvider': {'device_id': 1}}",
-            ),
+            (("cuda", {"device_id": 1}), None, "{'CUDAExecutionProvider': {'device_id': 1}}"),
             (sixteen, None, str({name: {} for name in sixteen})),
         ):
             with self.subTest(names):
@@ -247,14 +206,8 @@ class FormsOfOtherApisTest(unittest.TestCase):
             (2, ". Did you mean 'first_level' or 'second_level'?"),
             (3, ". Did you mean 'first_level', 'second_level' or 'third_level'?"),
         ):
-            self.assertEqual(
-                suggestions.similar_name("session_options", "", "level", known[:count]),
-                listed,
-            )
-        self.assertEqual(
-            suggestions.similar_name("session_config", "", "device_id", ()).count("['device_id']"),
-            3,
-        )
+            self.assertEqual(suggestions.similar_name("session_options", "", "level", known[:count]), listed)
+        self.assertEqual(suggestions.similar_name("session_config", "", "device_id", ()).count("['device_id']"), 3)
 
     def test_the_place_of_a_name(self):
         to_list = ". To list the permitted names, run `python -m onnxruntime.backend options {}`"
@@ -305,16 +258,8 @@ class IgnoredKeywordTest(unittest.TestCase):
             ("intra_op_num_thread", [1], "Did you mean intra_op_num_threads=...?"),
             ("use_tf32", 1 << 200, "Use provider_options={'CUDAExecutionProvider': {'use_tf32': ...}}\n"),
             ("allow_spinning", True, "allow_spinning': True}"),
-            (
-                "OpenVINO",
-                {"precision": "FP32"},
-                "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}",
-            ),
-            (
-                "session",
-                2,
-                "' is unknown and is ignored. Did you mean session_config={...}, ",
-            ),
+            ("OpenVINO", {"precision": "FP32"}, "{'OpenVINOExecutionProvider': {'precision': 'FP32'}}"),
+            ("session", 2, "' is unknown and is ignored. Did you mean session_config={...}, "),
             # The last name is a part of one key that does not end the key.
             *((name, 2, "' is unknown and is ignored\n") for name in ("something_else", "memory_arena")),
         ):
@@ -328,17 +273,10 @@ class IgnoredKeywordTest(unittest.TestCase):
         session = open_session()
         for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
             message = self.warned(
-                onnxruntime.backend.run,
-                model,
-                [X],
-                log_severity_level=3,
-                only_execute_path_to_fetches=True,
+                onnxruntime.backend.run, model, [X], log_severity_level=3, only_execute_path_to_fetches=True
             )
             self.assertEqual(message, [])
-        self.assertEqual(
-            self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1),
-            [],
-        )
+        self.assertEqual(self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1), [])
         message = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
         self.assertEqual(message, [])
 

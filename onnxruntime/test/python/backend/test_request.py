@@ -54,10 +54,7 @@ class AppliedTest(unittest.TestCase):
 
     def test_a_mapping_that_is_no_dict(self):
         given = collections.ChainMap({PREPACKING: 1}, {SPINNING: False})
-        self.assertEqual(
-            dict(prepare(session_config=given).session_config),
-            {PREPACKING: "1", SPINNING: "0"},
-        )
+        self.assertEqual(dict(prepare(session_config=given).session_config), {PREPACKING: "1", SPINNING: "0"})
 
     def test_the_exception_of_a_signal_handler_is_no_refusal(self):
         def raise_as_a_handler(frame: FrameType, event: str, function: object) -> None:
@@ -76,10 +73,7 @@ class AppliedTest(unittest.TestCase):
         session_config, run_config = {PREPACKING: 1}, {"gpu_graph_id": 1}
         rep = prepare(session_config=session_config, run_config=run_config)
         session_config[SPINNING] = run_config["gpu_graph_id"] = 0
-        self.assertEqual(
-            (dict(rep.session_config), dict(rep.run_config)),
-            ({PREPACKING: "1"}, {"gpu_graph_id": "1"}),
-        )
+        self.assertEqual((dict(rep.session_config), dict(rep.run_config)), ({PREPACKING: "1"}, {"gpu_graph_id": "1"}))
 
 
 class OneShotTest(unittest.TestCase):
@@ -115,23 +109,13 @@ class OneShotTest(unittest.TestCase):
             {"timeout": -1},
             {"cancellation": 5},
         ):
-            with (
-                self.subTest(bad),
-                no_session_opens(),
-                self.assertRaises(NotPermittedError),
-            ):
+            with self.subTest(bad), no_session_opens(), self.assertRaises(NotPermittedError):
                 onnxruntime.backend.run(two_nodes(), [X], **bad)
 
 
 class DeviceTest(unittest.TestCase):
     def test_the_name_of_the_device(self):
-        for device, name in (
-            ("CPU", "CPU"),
-            ("CUDA:1", "CUDA"),
-            ("CPU-OPENVINO_CPU", ""),
-            ("CUDA:", ""),
-            ("", ""),
-        ):
+        for device, name in (("CPU", "CPU"), ("CUDA:1", "CUDA"), ("CPU-OPENVINO_CPU", ""), ("CUDA:", ""), ("", "")):
             self.assertEqual(of_call({}, device=device).device, name)
 
     def test_only_an_index_of_cuda_specifies_an_ep_or_option(self):
@@ -179,37 +163,13 @@ class BadInputTest(unittest.TestCase):
             self.assertLess(len(str(caught.exception)), 4000)
 
     def test_no_mapping(self):
-        others = (
-            1,
-            "text",
-            b"x",
-            [("a", 1)],
-            ("a",),
-            {"a"},
-            True,
-            False,
-            0,
-            "",
-            [],
-            iter({}),
-            dict,
-            Loud,
-            Loud(),
-        )
-        for keyword in (
-            "provider_options",
-            "session_config",
-            "run_config",
-            "session_options",
-        ):
+        others = (1, "text", b"x", [("a", 1)], ("a",), {"a"}, True, False, 0, "", [], iter({}), dict, Loud, Loud())
+        for keyword in ("provider_options", "session_config", "run_config", "session_options"):
             for given in others:
                 self.refuse(keyword, given, f"{keyword}.*must be a mapping", TypeError)
         for given in (None, 1, [("a", 1)]):
             self.refuse(
-                "provider_options",
-                {CPU: given},
-                r"provider_options\['CPUExecutionProvider'\].* must be a",
-                TypeError,
+                "provider_options", {CPU: given}, r"provider_options\['CPUExecutionProvider'\].* must be a", TypeError
             )
 
     def test_keys(self):
@@ -221,10 +181,7 @@ class BadInputTest(unittest.TestCase):
             self.refuse("session_config", given, "a key must be a str")
 
     def test_read_once(self):
-        harmless, harmful = (
-            [(PREPACKING, "1")],
-            [("session.collect_node_memory_stats_to_file", "written")],
-        )
+        harmless, harmful = ([(PREPACKING, "1")], [("session.collect_node_memory_stats_to_file", "written")])
         given = Changing(harmless, harmful)
         self.assertEqual(dict(prepare(session_config=given).session_config), {PREPACKING: "1"})
         self.assertEqual(given.reads, 1)
@@ -288,22 +245,14 @@ class BadInputTest(unittest.TestCase):
                     return [1, 2]
 
             for given in (Broken(), NoPairs()):
-                self.refuse(
-                    keyword,
-                    given,
-                    f"{keyword} must be a mapping that can be read",
-                    TypeError,
-                )
+                self.refuse(keyword, given, f"{keyword} must be a mapping that can be read", TypeError)
 
     def test_open_session(self):
         rep = prepare()
         for open_model in (rep, rep._session):
             for keyword, given in (
                 ("provider_options", {CPU: {}}),
-                (
-                    "provider_options",
-                    {},
-                ),  # specifies no entry, but that the CPU EP is the only one
+                ("provider_options", {}),  # specifies no entry, but that the CPU EP is the only one
                 ("session_config", {PREPACKING: 1}),
                 ("session_options", {"logid": "a"}),
                 ("free_dimension_overrides", {"N": 5}),
@@ -313,17 +262,9 @@ class BadInputTest(unittest.TestCase):
                     partial(onnxruntime.backend.run, open_model, [X]),
                     partial(rep.run, [X]),
                 ):
-                    with (
-                        self.subTest(keyword),
-                        self.assertRaisesRegex(NotPermittedError, f"{keyword}: cannot be"),
-                    ):
+                    with self.subTest(keyword), self.assertRaisesRegex(NotPermittedError, f"{keyword}: cannot be"):
                         call(**{keyword: given})
-            onnxruntime.backend.prepare(
-                open_model,
-                session_config={},
-                session_options={},
-                free_dimension_overrides={},
-            )
+            onnxruntime.backend.prepare(open_model, session_config={}, session_options={}, free_dimension_overrides={})
 
     def test_model_metadata_as_configuration(self):
         rep = prepare()

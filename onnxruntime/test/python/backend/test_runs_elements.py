@@ -56,9 +56,7 @@ def scan(opset: int) -> bytes:
 
 
 # A model, right inputs, and inputs without elements.
-OPERATORS = {
-    "Scan of opset 8": (scan(8), [ones(1, 2), ones(1, 3, 2)], [ones(1, 2), ones(1, 0, 2)]),
-}
+OPERATORS = {"Scan of opset 8": (scan(8), [ones(1, 2), ones(1, 3, 2)], [ones(1, 2), ones(1, 0, 2)])}
 for name, text in (
     ("ConcatFromSequence", f"{{ Z = {CONCAT} }}"),
     ("a function", f"{{ Z = own.F(S) }} {FUNCTION}"),
@@ -95,13 +93,7 @@ class DimensionsTest(unittest.TestCase):
         rep = prepare(JOINED, **CPU)
         for X, Y in ((empty, full), (full, empty)):  # noqa: N806
             value = OrtValue.ortvalue_from_numpy(Y)
-            for inputs in (
-                [X, Y],
-                (X, Y),
-                {"X": X, "Y": Y},
-                [X, value],
-                [X.astype(">f4"), Y],
-            ):
+            for inputs in ([X, Y], (X, Y), {"X": X, "Y": Y}, [X, value], [X.astype(">f4"), Y]):
                 rep.run([secret, secret])
                 with self.subTest(first=X.shape), self.assertRaises(InputError) as raised:
                     rep.run(inputs)

@@ -13,13 +13,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.inputs import LIMITS, InputTestCase, X, identity, vectorizer
-from helpers.models import (
-    model,
-    on_cpu,
-    parsed,
-    three_inputs,
-    two_nodes,
-)
+from helpers.models import model, on_cpu, parsed, three_inputs, two_nodes
 from onnx import helper
 
 from onnxruntime import OrtValue
@@ -38,13 +32,7 @@ class InputsTest(InputTestCase):
     def test_right(self):
         a, b, c = self.a, self.b, self.c
         value = OrtValue.ortvalue_from_numpy(b)
-        for inputs in (
-            [a, b, c],
-            (a, b, c),
-            {"C": c, "A": a, "B": b},
-            [a, value, c],
-            [a, [2, 2, 2, 2], c],
-        ):
+        for inputs in ([a, b, c], (a, b, c), {"C": c, "A": a, "B": b}, [a, value, c], [a, [2, 2, 2, 2], c]):
             np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
 
     def test_a_missing_input_beside_a_sequence(self):
@@ -65,48 +53,20 @@ class InputsTest(InputTestCase):
             (self.rep, a, RuntimeError, None, both, "nothing, nothing"),
             (self.rep, [], RuntimeError, None, signature, "nothing, nothing, nothing"),
             (self.rep, {"A": a, "C": c}, RuntimeError, "B", vector, "nothing"),
-            (
-                self.rep,
-                {"A": a[:3], "C": c},
-                RuntimeError,
-                None,
-                f"B: {vector}, A: {vector}",
-                "nothing, float32[3]",
-            ),
+            (self.rep, {"A": a[:3], "C": c}, RuntimeError, None, f"B: {vector}, A: {vector}", "nothing, float32[3]"),
             (self.rep, {"A": a, "B": b, "C": c, "D": a}, Fail, "D", signature, "'D'"),
             (self.rep, {"A": a, "B": b, 0: c}, Fail, None, signature, "0"),
             (self.rep, {"A": a, "B": b, "c": 1}, Fail, "c", signature, "'c'"),
-            (
-                self.rep,
-                [a, b, c.astype(np.float64)],
-                InvalidArgument,
-                "C",
-                vector,
-                "float64[4]",
-            ),
+            (self.rep, [a, b, c.astype(np.float64)], InvalidArgument, "C", vector, "float64[4]"),
             (self.rep, [a, b, None], Fail, "C", vector, "None"),
-            (
-                self.rep,
-                [a, b[None], c[:3]],
-                InvalidArgument,
-                None,
-                both,
-                "float32[1, 4], float32[3]",
-            ),
+            (self.rep, [a, b[None], c[:3]], InvalidArgument, None, both, "float32[1, 4], float32[3]"),
             (self.rep, [a, b, fewer], InvalidArgument, "C", vector, "OrtValue float32[3]"),
             (self.rep, [a, b, integers], InvalidArgument, "C", vector, "OrtValue int64[4]"),
             (one, {"nope": 1}, InvalidArgument, "nope", "X: float32[N]", "'nope'"),
             (one, {"nope": X[0]}, Fail, "nope", "X: float32[N]", "'nope'"),
             (one, [{"a": 1}], InvalidArgument, "X", "float32[N]", "a value of type dict"),
             (texts, {"X": True}, InvalidArgument, "X", "seq(string)", "True (bool)"),
-            (
-                texts,
-                [{"a": 1}],
-                InvalidArgument,
-                "X",
-                "seq(string)",
-                "a value of type dict",
-            ),
+            (texts, [{"a": 1}], InvalidArgument, "X", "seq(string)", "a value of type dict"),
         ):
             for limits in LIMITS:
                 with self.subTest(inputs=repr(inputs), **limits):
@@ -135,26 +95,15 @@ class InputsTest(InputTestCase):
         for inputs in ([a, b, c, a], (a, b, c, object(), None)):
             with warnings.catch_warnings(record=True, action="always") as caught:
                 np.testing.assert_array_equal(self.rep.run(inputs)[0], a + b - c)
-            self.assertEqual(
-                [(warning.category, warning.filename) for warning in caught],
-                [(RuntimeWarning, __file__)],
-            )
+            self.assertEqual([(warning.category, warning.filename) for warning in caught], [(RuntimeWarning, __file__)])
             self.assertIn(str(len(inputs)), str(caught[0].message))
 
     def test_names_of_a_model_are_printable(self):
-        proto = model(
-            [helper.make_node("Neg", ["x\x1b[2J"], ["Y"])],
-            {"x\x1b[2J": ["n\r", 2]},
-            {"Y": None},
-        )
+        proto = model([helper.make_node("Neg", ["x\x1b[2J"], ["Y"])], {"x\x1b[2J": ["n\r", 2]}, {"Y": None})
         for inputs in ([X[0]], [None], [], {"x": X}):
             with self.assertRaises(InputError) as caught:
                 on_cpu(proto).run(inputs)
-            for text in (
-                str(caught.exception),
-                caught.exception.expected,
-                caught.exception.got,
-            ):
+            for text in (str(caught.exception), caught.exception.expected, caught.exception.got):
                 self.assertTrue(text.isprintable())
             self.assertIn(r"float32[n\r, 2]", caught.exception.expected)
 
@@ -219,25 +168,13 @@ class InputsTest(InputTestCase):
         self.assertIs(rep._plan, after)
 
     def test_an_input_without_a_type(self):
-        for facts in (
-            {},
-            {"type": "tensor(float)"},
-            {"shape": [1]},
-            {"type": mock.Mock(), "shape": [1]},
-        ):
+        for facts in ({}, {"type": "tensor(float)"}, {"shape": [1]}, {"type": mock.Mock(), "shape": [1]}):
             expected = SimpleNamespace(name="X", type="optional()", shape=())
             self.assertEqual(run_inputs._with_type(SimpleNamespace(name="X", **facts)), expected)
 
     def test_optionals(self):
         rep = on_cpu("(optional(float[]) X) => (bool Y) { Y = OptionalHasElement (X) }")
-        for inputs, expected in (
-            ([X], True),
-            ([1.5], True),
-            ([None], False),
-            ([], False),
-            ({}, False),
-            (None, False),
-        ):
+        for inputs, expected in (([X], True), ([1.5], True), ([None], False), ([], False), ({}, False), (None, False)):
             self.assertEqual(rep.run(inputs)[0], expected)
         self.assertIsNone(identity("optional(float[])").run([None])[0])
         np.testing.assert_array_equal(identity("optional(float[])").run([X.astype(">f4")])[0], X)
@@ -268,17 +205,10 @@ class InputsTest(InputTestCase):
             ("a", "'a' (str)"),
             *((wrong, "a value of type dict") for wrong in ({}, {"a": 1.0}, {0: "a"})),
         ):
-            for inputs in (
-                [wrong],
-                *((wrong, {"X": wrong}) if isinstance(wrong, dict) else ()),
-            ):
+            for inputs in ([wrong], *((wrong, {"X": wrong}) if isinstance(wrong, dict) else ())):
                 self.refused(rep, inputs, got)
         rep = vectorizer("string", '"X", "b"')
-        for inputs, expected in (
-            ({"X": {"b": 2.0}}, [0, 2]),
-            ({"X": 1.0, "b": 2.0}, [1, 2]),
-            ({"X": 1.0}, [1, 0]),
-        ):
+        for inputs, expected in (({"X": {"b": 2.0}}, [0, 2]), ({"X": 1.0, "b": 2.0}, [1, 2]), ({"X": 1.0}, [1, 0])):
             self.assertEqual(rep.run(inputs)[0].tolist(), [expected])
 
     def test_no_inputs(self):

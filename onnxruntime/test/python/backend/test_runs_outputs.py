@@ -16,15 +16,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.inputs import LIMITS
-from helpers.models import (
-    BFLOAT16,
-    NARROW,
-    needs_narrow_types,
-    on_cpu,
-    parsed,
-    same_array,
-    two_nodes,
-)
+from helpers.models import BFLOAT16, NARROW, needs_narrow_types, on_cpu, parsed, same_array, two_nodes
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
@@ -39,15 +31,7 @@ X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = np.full((2, 3), 7, np.float32)
 HAS_OWNERS = hasattr(onnxruntime_inference_collection, "_validate_ortvalue_session_compatibility")
 # The types that numpy does not have, and that ORT's CPU EP can cast.
-CAST = (
-    "bfloat16",
-    "float8e4m3fn",
-    "float8e4m3fnuz",
-    "float8e5m2",
-    "float8e5m2fnuz",
-    "int4",
-    "uint4",
-)
+CAST = ("bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "int4", "uint4")
 NAMES = ("X", "W", "N", "M", "R", "I", "B")
 EXPECTED = (X, W, -X, -X, X, X, X.astype(BFLOAT16))
 
@@ -92,10 +76,7 @@ class ElementTypesTest(unittest.TestCase):
                         value = tensors.to_ort_value(array, element)
                     except RuntimeError as error:
                         # No release before 1.25 has this type.
-                        self.assertEqual(
-                            (name, str(error)),
-                            ("FLOAT8E8M0", "tensor type 24 is not supported"),
-                        )
+                        self.assertEqual((name, str(error)), ("FLOAT8E8M0", "tensor type 24 is not supported"))
                         continue
                     tried.add(name)
                     self.assertEqual(value.element_type(), element)
@@ -121,22 +102,14 @@ class ElementTypesTest(unittest.TestCase):
             name = TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype)).lower()
             rep = cast(name, name)
             array = np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype)
-            for given in (
-                array,
-                array.astype(dtype.newbyteorder()),
-                array.T,
-                pickle.loads(pickle.dumps(array)),
-            ):
+            for given in (array, array.astype(dtype.newbyteorder()), array.T, pickle.loads(pickle.dumps(array))):
                 with self.subTest(given.dtype.str, shape=given.shape):
                     same_array(rep.run([given])[0], given.astype(dtype, order="C"))
 
     def test_a_type_of_a_later_release(self):
         self.assertTrue(tensors.is_plain("tensor(of_a_later_release)"))
         self.assertIsNone(tensors.number_dtype("tensor(of_a_later_release)"))
-        self.assertEqual(
-            tensors.readable("seq(tensor(of_a_later_release))"),
-            "seq(tensor(of_a_later_release))",
-        )
+        self.assertEqual(tensors.readable("seq(tensor(of_a_later_release))"), "seq(tensor(of_a_later_release))")
 
     @needs_narrow_types
     def test_outputs_of_both_kinds(self):

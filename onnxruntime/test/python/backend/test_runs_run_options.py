@@ -64,15 +64,10 @@ class RunConfigTest(unittest.TestCase):
     def test_a_run_adds_and_wins(self):
         rep = prepare(run_config={"gpu_graph_id": 3})
         self.assertEqual(
-            sent_run_config(rep, run_config={SHRINKAGE: "cpu:0"}),
-            {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"},
+            sent_run_config(rep, run_config={SHRINKAGE: "cpu:0"}), {"gpu_graph_id": "3", SHRINKAGE: "cpu:0"}
         )
         self.assertEqual(sent_run_config(rep, run_config={"gpu_graph_id": -1}), {"gpu_graph_id": "-1"})
-        self.assertEqual(
-            sent_run_config(rep),
-            {"gpu_graph_id": "3"},
-            "the next run has the prepared entries only",
-        )
+        self.assertEqual(sent_run_config(rep), {"gpu_graph_id": "3"}, "the next run has the prepared entries only")
         self.assertEqual(sent_run_config(rep, log_severity_level=3), {"gpu_graph_id": "3"})
         # These settings are not looked up among those of earlier runs.
         for given, keywords in (
@@ -88,10 +83,7 @@ class RunConfigTest(unittest.TestCase):
             for added in ({SHRINKAGE: "cpu:0"}, {"gpu_graph_id": "4"}):
                 again = onnxruntime.backend.prepare(source, run_config=added)
                 self.assertIs(again.session, first.session)
-                self.assertEqual(
-                    (dict(again.run_config), sent_run_config(again)),
-                    ({**before, **added},) * 2,
-                )
+                self.assertEqual((dict(again.run_config), sent_run_config(again)), ({**before, **added},) * 2)
         self.assertEqual((dict(first.run_config), sent_run_config(first)), ({"gpu_graph_id": "3"},) * 2)
 
     @reads_linux
@@ -150,35 +142,18 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                     self.assertLessEqual(len(seen), 256)
                     self.assertEqual(seen["a"], 1)
 
-            at_every_moment(
-                lambda config=config, more=more: config.update(more),
-                read,
-                check,
-                opcodes=True,
-            )
+            at_every_moment(lambda config=config, more=more: config.update(more), read, check, opcodes=True)
 
     def test_refused_settings(self):
-        rep, no_arena = (
-            prepare(run_config={"gpu_graph_id": 3}),
-            prepare(enable_cpu_mem_arena=False),
-        )
+        rep, no_arena = (prepare(run_config={"gpu_graph_id": 3}), prepare(enable_cpu_mem_arena=False))
         plain = prepare(provider_options={})  # on CUDA, "gpu:0" is permitted
         for _ in range(2):  # each of them equals a value below
             plain.run([X], run_config={"gpu_graph_id": 1})
             plain.run([X], run_config={SHRINKAGE: "cpu:0"})
             plain.run([X], run_config=MappingProxyType({SHRINKAGE: "cpu:0"}))
-            for attributes in (
-                {"log_severity_level": 3},
-                {"log_verbosity_level": 0},
-                {"logid": "mine"},
-            ):
+            for attributes in ({"log_severity_level": 3}, {"log_verbosity_level": 0}, {"logid": "mine"}):
                 plain.run([X], **attributes)
-            plain.run(
-                [X],
-                run_config={SHRINKAGE: "cpu:0"},
-                log_severity_level=3,
-                only_execute_path_to_fetches=True,
-            )
+            plain.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, only_execute_path_to_fetches=True)
         doubled: list = []
         for _ in range(100):
             doubled = [doubled, doubled]
@@ -202,10 +177,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             kind = NotPermittedError if keyword != "run_config" or isinstance(value, Mapping) else TypeError
             for more in ({}, {"log_verbosity_level": 0}):
                 for _ in range(2):
-                    with (
-                        self.subTest(keyword, value=reprlib.repr(value)),
-                        self.assertRaises(kind) as caught,
-                    ):
+                    with self.subTest(keyword, value=reprlib.repr(value)), self.assertRaises(kind) as caught:
                         prepared.run([X], **{keyword: value}, **more)
                     self.assertEqual(caught.exception.keyword, keyword)
         with self.assertRaises(NotPermittedError):
@@ -219,12 +191,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_settings_of_the_session_are_refused(self):
         rep = prepare()
-        keywords = (
-            "provider_options",
-            "session_config",
-            "session_options",
-            "free_dimension_overrides",
-        )
+        keywords = ("provider_options", "session_config", "session_options", "free_dimension_overrides")
         for i, keyword in enumerate(keywords):
             with self.assertRaises(NotPermittedError) as caught:
                 rep.run([X], **{late: {} for late in reversed(keywords[i:])})
@@ -233,11 +200,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
                 rep.run([X], **{keyword: None})
 
     def test_large_arguments_of_a_run_are_not_copied(self):
-        rep, many, long = (
-            prepare(),
-            {str(number): 1 for number in range(10**6)},
-            "x" * 10**6,
-        )
+        rep, many, long = (prepare(), {str(number): 1 for number in range(10**6)}, "x" * 10**6)
         suggestions()  # an error would load it, and its memory does not count
         run_configs = ({"run_config": given} for given in (many, {long: 1}, {SHRINKAGE: long}))
         for keywords in (*run_configs, {"logid": long}, {long: 1}):
@@ -251,10 +214,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_settings_of_an_earlier_run_are_used_again(self):
         with counted_run_options() as (rep, options):
-            for logid in (
-                "worker",
-                "".join(["work", "er"]),
-            ):  # marshal distinguishes an interned text from others
+            for logid in ("worker", "".join(["work", "er"])):  # marshal distinguishes an interned text from others
                 rep.run([X], run_config={SHRINKAGE: "cpu:0"}, log_severity_level=3, logid=logid)
             self.assertEqual(options.created, 1)
 

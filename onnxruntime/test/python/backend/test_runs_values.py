@@ -229,10 +229,7 @@ REFUSED = {
         (ENDLESS, TOO_DEEP),
         (DOUBLED, TOO_DEEP),
     ],
-    "double": [
-        (Wrapped(), "float32[2, 3]"),
-        ([b"-1e400"], "a list that contains b'-1e400' (bytes)"),
-    ],
+    "double": [(Wrapped(), "float32[2, 3]"), ([b"-1e400"], "a list that contains b'-1e400' (bytes)")],
     "int64": [
         (1.5, "1.5 (float)"),
         ("1", "'1' (str)"),
@@ -248,10 +245,7 @@ REFUSED = {
         ([SECONDS, 1.5], DURATION),
         ([np.array(["NaT"], "m8[s]")], "a list that contains None"),
     ],
-    "bool": [
-        ([True, 0.5], "a list that contains 0.5 (float)"),
-        (["1"], "a list that contains '1' (str)"),
-    ],
+    "bool": [([True, 0.5], "a list that contains 0.5 (float)"), (["1"], "a list that contains '1' (str)")],
     "string": [
         (1, "1 (int)"),
         (None, "None"),
@@ -325,13 +319,7 @@ OUT_OF_RANGE = [
     ("float16", [70000], "70000"),
 ]
 if NARROW:
-    for of, value in (
-        ("bfloat16", 1e39),
-        ("float8e4m3fn", 1e5),
-        ("float8e5m2", -1e6),
-        ("int4", 8),
-        ("uint4", 16),
-    ):
+    for of, value in (("bfloat16", 1e39), ("float8e4m3fn", 1e5), ("float8e5m2", -1e6), ("int4", 8), ("uint4", 16)):
         OUT_OF_RANGE.append((of, value, str(value)))
         OUT_OF_RANGE.append((of, [0, value], str(value)))
     REFUSED["int4"] = [(np.int8(1), "int8[]")]
@@ -392,18 +380,8 @@ class MapsTest(InputTestCase):
         for value_type, fits, converted, misfits in (
             ("map(int64,tensor(float))", {np.int8(1): 2}, {1: 2.0}, {"a": 0.5}),
             ("map(int64,tensor(int64))", {True: np.uint8(2)}, {1: 2}, {1: 0.5}),
-            (
-                "map(string,tensor(string))",
-                {Text("a"): np.str_("b")},
-                {"a": "b"},
-                {"a": 0.5},
-            ),
-            (
-                "seq(map(int64,tensor(double)))",
-                ({1: 0.5}, {2: True}),
-                [{1: 0.5}, {2: 1.0}],
-                [{1: 0.5}, {"a": 1}],
-            ),
+            ("map(string,tensor(string))", {Text("a"): np.str_("b")}, {"a": "b"}, {"a": 0.5}),
+            ("seq(map(int64,tensor(double)))", ({1: 0.5}, {2: True}), [{1: 0.5}, {2: 1.0}], [{1: 0.5}, {"a": 1}]),
             ("seq(map(int64,tensor(string)))", [{1: "a"}], [{1: "a"}], {1: "a"}),
         ):
             got = values.convert(value_type, fits)
@@ -420,14 +398,8 @@ class MapsTest(InputTestCase):
                 raise ArithmeticError
 
         for rep, several in (
-            (
-                vectorizer("string", '"a"'),
-                ({"a": "x"}, {"a": None}, {"a": Number()}, {3: 1.0}, {}),
-            ),
-            (
-                vectorizer("int64", "1"),
-                ({1 << 70: 1.0}, {1: np.ones(2)}, {0.5: 1.0}, {1: 1 << 2000}),
-            ),
+            (vectorizer("string", '"a"'), ({"a": "x"}, {"a": None}, {"a": Number()}, {3: 1.0}, {})),
+            (vectorizer("int64", "1"), ({1 << 70: 1.0}, {1: np.ones(2)}, {0.5: 1.0}, {1: 1 << 2000})),
         ):
             for wrong in several:
                 owners = [wrong] * 20  # ORT 1.24 releases the map three times for three runs

@@ -25,16 +25,8 @@ PLUGIN_FAILS = "virtual ... onnxruntime::PluginExecutionProviderFactory::CreateP
 class ExplainTest(unittest.TestCase):
     def test_a_plugin_that_cannot_be_created(self):
         """ORT up to 1.31 raises a RuntimeError with this text, and from 1.32 on its own class."""
-        for error, explained in (
-            (Fail(PLUGIN_FAILS), True),
-            (RuntimeError(PLUGIN_FAILS), True),
-            (Fail("Load"), False),
-        ):
-            with (
-                self.subTest(repr(error)),
-                process_with(plugins=(QNN,)),
-                self.assertRaises(Exception) as raised,
-            ):
+        for error, explained in ((Fail(PLUGIN_FAILS), True), (RuntimeError(PLUGIN_FAILS), True), (Fail("Load"), False)):
+            with self.subTest(repr(error)), process_with(plugins=(QNN,)), self.assertRaises(Exception) as raised:
                 opening.create(b"", permit({QNN: {}}), (), mock.Mock(), session_class=mock.Mock(side_effect=error))
             advised = isinstance(raised.exception, RuntimeError) and "backend_type='htp'" in str(raised.exception)
             self.assertEqual(advised, explained)
@@ -45,14 +37,8 @@ class ExplainTest(unittest.TestCase):
             ("Cannot get shape of input 0.", "free_dimension_overrides"),
             ("OneHot: cannot get shape", "free_dimension_overrides"),
             ("QNN doesn't support dynamic shape.", "free_dimension_overrides"),
-            (
-                "Dynamic shape is not supported yet, for input: X",
-                "free_dimension_overrides",
-            ),
-            (
-                f"[ONNXRuntimeError] : 1 : FAIL : {newer}",
-                f"{WEBGPU}.* 1.30, not {onnxruntime.__version__}",
-            ),
+            ("Dynamic shape is not supported yet, for input: X", "free_dimension_overrides"),
+            (f"[ONNXRuntimeError] : 1 : FAIL : {newer}", f"{WEBGPU}.* 1.30, not {onnxruntime.__version__}"),
             ("another error", "^None$"),
         ):
             self.assertRegex(str(failures.explain(RuntimeError(text))), expected)

@@ -36,23 +36,13 @@ class MissingTest(unittest.TestCase):
     def test_the_missing_part(self):
         steps = r".*pip install 'onnxruntime-gpu\[cuda,cudnn\]'.*onnxruntime\.preload_dlls\(\)"
         for names, driver, libraries, expected in (
-            (
-                [CUDA],
-                "no driver",
-                {CUDA: "no library"},
-                r"driver is missing .*\(no driver\)",
-            ),
+            ([CUDA], "no driver", {CUDA: "no library"}, r"driver is missing .*\(no driver\)"),
             ([OPENVINO], "no driver", {}, r"(?s)^((?!no driver|NVIDIA|CUDA).)*$"),
             ([MIGRAPHX], "no driver", {}, r"(?s)^((?!no driver|NVIDIA|CUDA).)*$"),
             ([CPU, CUDA], "", {CUDA: "no library"}, "no library" + steps),
             ([CPU, CUDA], "", {}, "cuDNN" + steps),
             ([TENSORRT, CUDA], "", {}, r"^((?!may be missing.*may be missing).)+$"),
-            (
-                [OPENVINO],
-                "",
-                {OPENVINO: "no library"},
-                "^The system says: no library((?!cuDNN).)*$",
-            ),
+            ([OPENVINO], "", {OPENVINO: "no library"}, "^The system says: no library((?!cuDNN).)*$"),
         ):
             with self.subTest(names, driver=driver, libraries=libraries):
                 self.assertRegex(self.missing(names, driver, libraries), expected)
@@ -70,17 +60,13 @@ class MissingTest(unittest.TestCase):
                 missing_providers.advice([CUDA])
                 load.assert_called_once_with(driver)
                 self.assertEqual(
-                    Path(missing_providers._library(CUDA)),
-                    Path(onnxruntime.__file__).parent / "capi" / library,
+                    Path(missing_providers._library(CUDA)), Path(onnxruntime.__file__).parent / "capi" / library
                 )
 
     def test_the_release_of_cuda(self):
         for version in ("12.8", None):
             with mock.patch.object(missing_providers.build_and_package_info, "cuda_version", version, create=True):
-                built_for = re.findall(
-                    r"built for CUDA (\S+)\.",
-                    self.missing([CUDA], "", {CUDA: "no library"}),
-                )
+                built_for = re.findall(r"built for CUDA (\S+)\.", self.missing([CUDA], "", {CUDA: "no library"}))
                 self.assertEqual(built_for, [version] if version else [])
 
     def test_the_error_of_the_system(self):

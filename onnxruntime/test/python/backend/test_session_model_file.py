@@ -68,10 +68,7 @@ CONTENTS = (
     (b"ftrt" + bytes(99), "TensorRT engine"),
     (b"\x1c\0\0\0TFL3" + bytes(99), "TensorFlow Lite"),
     (b"\x89HDF\r\n\x1a\n" + bytes(99), "HDF5"),
-    (
-        b'\x20\0\0\0\0\0\0\0{"__metadata__": {}}',
-        "safetensors",
-    ),  # whose first byte is a space
+    (b'\x20\0\0\0\0\0\0\0{"__metadata__": {}}', "safetensors"),  # whose first byte is a space
     (b"GGUF\x03\0\0\0", "GGUF"),
     (pickle.dumps(MODEL), "pickle"),
     (zip_archive(), "zip archive"),
@@ -96,10 +93,7 @@ class ModelFileTest(unittest.TestCase):
         with self.assertRaisesRegex(classes, f"(?s)^(?:The|ORT expects).*{pattern}.*error: .") as raised:
             onnxruntime.backend.prepare(model, **CPU_ONLY)
         copied = pickle.loads(pickle.dumps(raised.exception))
-        self.assertEqual(
-            (str(copied), copied.__class__.__mro__[1:]),
-            (str(raised.exception), type(copied).__mro__[1:]),
-        )
+        self.assertEqual((str(copied), copied.__class__.__mro__[1:]), (str(raised.exception), type(copied).__mro__[1:]))
 
     def external(self) -> Path:
         """Save a model whose data is in the file model.data, and return its path."""
@@ -131,12 +125,7 @@ class ModelFileTest(unittest.TestCase):
         for path in (absent, "/dev/null"):
             self.assertEqual(model_file.problem(str(path), True), "")
         with (
-            mock.patch.object(
-                model_file,
-                "open",
-                side_effect=PermissionError(13, "not yours"),
-                create=True,
-            ),
+            mock.patch.object(model_file, "open", side_effect=PermissionError(13, "not yours"), create=True),
             self.subTest("permission"),
         ):
             self.assertRegex(model_file.problem(str(self.put(MODEL)), True), "cannot be read: not yours$")
@@ -161,10 +150,7 @@ class ModelFileTest(unittest.TestCase):
 
     def test_large_models(self):
         with mock.patch.object(model_file, "_LARGEST", 10):
-            self.assertRegex(
-                model_file.problem(MODEL, True),
-                f"has {len(MODEL)} bytes.*at most 10.*external data",
-            )
+            self.assertRegex(model_file.problem(MODEL, True), f"has {len(MODEL)} bytes.*at most 10.*external data")
         with (
             mock.patch.object(model_file, "_LARGEST_TO_PARSE", 10),
             mock.patch.object(model_file.ModelProto, "FromString") as parse,
@@ -179,12 +165,7 @@ class ModelFileTest(unittest.TestCase):
         data.write_bytes(POINTER)
         self.check(path, "'W'.*'model.data', which is a Git LFS pointer", Fail)
         data.unlink()
-        self.check(
-            path,
-            f"'W'.*'model.data', which is missing.* {re.escape(str(self.folder))}",
-            Fail,
-            RuntimeException,
-        )
+        self.check(path, f"'W'.*'model.data', which is missing.* {re.escape(str(self.folder))}", Fail, RuntimeException)
         # ORT reads data beside bytes from the current folder.
         model = onnx.load(path, load_external_data=False)
         elsewhere = Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()

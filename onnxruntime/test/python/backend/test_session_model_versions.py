@@ -65,24 +65,13 @@ class VersionsTest(unittest.TestCase):
                 self.check_error(source, "IR version 99")
 
     def test_an_object_that_has_opsets_only(self):
-        for opsets, expected in (
-            ([("", 18)], True),
-            ([("", 18), ("example.org", 3)], True),
-            ([("", 9999)], False),
-        ):
+        for opsets, expected in (([("", 18)], True), ([("", 18), ("example.org", 3)], True), ([("", 9999)], False)):
             imports = [helper.make_opsetid(*opset) for opset in opsets]
-            self.assertEqual(
-                OnnxRuntimeBackend.is_opset_supported(SimpleNamespace(opset_import=imports))[0],
-                expected,
-            )
+            self.assertEqual(OnnxRuntimeBackend.is_opset_supported(SimpleNamespace(opset_import=imports))[0], expected)
 
     def test_an_operator_that_ort_lacks(self):
         """The stock backend skips each ModelProto of such a domain. Serialized models raise ORT's error."""
-        for domain in (
-            "example.org",
-            "com.microsoft",
-            "ai.onnx.contrib",
-        ):  # the last of onnxruntime-extensions
+        for domain in ("example.org", "com.microsoft", "ai.onnx.contrib"):  # the last of onnxruntime-extensions
             proto = one_node("NoSuch", domain)
             with self.subTest(domain):
                 self.assertEqual(OnnxRuntimeBackend.is_opset_supported(proto), (True, ""))
@@ -105,11 +94,7 @@ class VersionsTest(unittest.TestCase):
             self.assertIs(type(caught.exception), onnxruntime.backend.NotPermittedError)
 
     def test_an_unreleased_opset(self):
-        for domain, version in (
-            ("", 9999),
-            ("ai.onnx.ml", 9999),
-            ("ai.onnx.unheard.of", 1),
-        ):
+        for domain, version in (("", 9999), ("ai.onnx.ml", 9999), ("ai.onnx.unheard.of", 1)):
             proto = two_nodes()
             (proto.opset_import.add(domain=domain) if domain else proto.opset_import[0]).version = version
             reason = f"{domain or 'ai.onnx'} opset {version}"
@@ -171,13 +156,7 @@ class VersionsTest(unittest.TestCase):
                 print()
         """
         environment = {name: text for name, text in os.environ.items() if name != "ALLOW_RELEASED_ONNX_OPSET_ONLY"}
-        for value, only_released in (
-            (None, True),
-            ("", False),
-            ("0", False),
-            ("1", True),
-            ("abc", False),
-        ):
+        for value, only_released in ((None, True), ("", False), ("0", False), ("1", True), ("abc", False)):
             variable = {} if value is None else {"ALLOW_RELEASED_ONNX_OPSET_ONLY": value}
             with self.subTest(value), tempfile.TemporaryDirectory() as folder:
                 done = run_code(code, os.path.join(folder, "model.onnx"), env=environment | variable)

@@ -64,12 +64,7 @@ class AttachTest(unittest.TestCase):
             bundled=(CUDA, OPENVINO),
         )
         # A built-in EP can have devices, too.
-        self.check_attached(
-            {WEBGPU: {}},
-            (WEBGPU, {}),
-            bundled=(WEBGPU,),
-            devices=[device_of(WEBGPU, plugin=False)],
-        )
+        self.check_attached({WEBGPU: {}}, (WEBGPU, {}), bundled=(WEBGPU,), devices=[device_of(WEBGPU, plugin=False)])
         htp = {"backend_type": "htp"}
         self.check_attached({QNN: htp | {"device_id": 1}}, (1, htp), plugins=(QNN, QNN))
         self.check_attached({QNN: {}}, (0, {}), plugins=(QNN, QNN))
@@ -85,11 +80,7 @@ class AttachTest(unittest.TestCase):
         )
 
     def check_error(self, options: dict, message: str, got: list[str] | None = None, **process) -> None:
-        with (
-            self.subTest(options),
-            process_with(**process),
-            self.assertRaisesRegex(RuntimeError, message),
-        ):
+        with self.subTest(options), process_with(**process), self.assertRaisesRegex(RuntimeError, message):
             opened(options, got)
 
     def test_options_that_no_api_can_attach(self):
@@ -125,19 +116,10 @@ class AttachTest(unittest.TestCase):
 
     def test_options_that_only_the_ep_rejects(self):
         """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
-        accepted = {
-            "device_type": "CPU",
-            "device_id": "1",
-            "precision": "FP32",
-            "use_tf32": "0",
-        }
+        accepted = {"device_type": "CPU", "device_id": "1", "precision": "FP32", "use_tf32": "0"}
         for ep, options, blamed in (
             (OPENVINO, {"device_type": "GPU"}, "device_type"),
-            (
-                OPENVINO,
-                {"precision": "FP32", "device_type": "HETERO:GPU,CPU"},
-                "device_type",
-            ),
+            (OPENVINO, {"precision": "FP32", "device_type": "HETERO:GPU,CPU"}, "device_type"),
             (OPENVINO, {"device_type": "CPU", "precision": "FP32"}, ""),  # both together
             (CUDA, {"use_tf32": True, "device_id": 1}, "use_tf32"),
             (CUDA, {"use_tf32": False, "device_id": 2}, "device_id"),
@@ -205,17 +187,10 @@ class AvailableTest(unittest.TestCase):
         needs = "an EP's library is missing"
         for listed, failing, tried in (
             ([CUDA, CPU], {}, [([CUDA, CPU], 0)]),
-            (
-                [TENSORRT, CUDA, CPU],
-                {TENSORRT: needs},
-                [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 0)],
-            ),
+            ([TENSORRT, CUDA, CPU], {TENSORRT: needs}, [([TENSORRT, CUDA, CPU], 0), ([CUDA, CPU], 0)]),
             ([CUDA, CPU], {CUDA: needs}, [([CUDA, CPU], 0), ([CUDA, CPU], 1)]),
         ):
-            with (
-                self.subTest(failing),
-                self.assertWarnsRegex(RuntimeWarning, f"runs on the CPU.*{CUDA}"),
-            ):
+            with self.subTest(failing), self.assertWarnsRegex(RuntimeWarning, f"runs on the CPU.*{CUDA}"):
                 found, rep = self.prepared(listed, failing)
             self.assertEqual((found, rep.providers, len(rep.warnings)), (tried, (CPU,), 1))
             self.assertFalse(rep.session._enable_fallback)
@@ -284,13 +259,7 @@ class WhichTest(unittest.TestCase):
         # A plugin EP can assign nodes to a part of itself, which the session does not list. Memory of an EP is proof of
         # work. The CPU EP comes last, and callers expect the other EPs to run the whole model.
         for names, nodes, memory, counts, warns in (
-            (
-                [CUDA, CPU],
-                [(UNKNOWN, 2), (CPU, 1), (UNKNOWN, 2)],
-                "",
-                {CUDA: 0, CPU: 1, UNKNOWN: 4},
-                True,
-            ),
+            ([CUDA, CPU], [(UNKNOWN, 2), (CPU, 1), (UNKNOWN, 2)], "", {CUDA: 0, CPU: 1, UNKNOWN: 4}, True),
             ([CUDA, CPU], [(CUDA, 1)], "", {CUDA: 1, CPU: 0}, False),
             ([WEBGPU, CPU], [], "WebGPU_Buf", None, False),
             ([WEBGPU, CPU], [], "Cpu", None, True),
@@ -317,10 +286,7 @@ class WhichTest(unittest.TestCase):
             ("", QNN, f"{QNN}.*not available.*{CPU}"),
             ("", UNKNOWN, "not permitted.*unknown execution provider"),
         ):
-            with (
-                self.subTest(name, excluded=excluded),
-                mock.patch.dict(os.environ, {EXCLUDE: excluded}),
-            ):
+            with self.subTest(name, excluded=excluded), mock.patch.dict(os.environ, {EXCLUDE: excluded}):
                 with no_session_opens(), self.assertRaisesRegex(RuntimeError, message):
                     prepare({name: {}})
                 self.assertEqual(prepare(None).providers, (CPU,) if excluded else usable_providers())

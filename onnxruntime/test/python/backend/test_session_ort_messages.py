@@ -23,12 +23,7 @@ import numpy as np
 import onnx
 from helpers import observable_models as observable
 from helpers.capture_cuda import CUDA, DEVICES, open_session
-from helpers.execution_providers import (
-    CPU,
-    OPENVINO,
-    register_openvino_plugin,
-    run_in_a_new_process,
-)
+from helpers.execution_providers import CPU, OPENVINO, register_openvino_plugin, run_in_a_new_process
 from helpers.models import parsed, three_inputs, two_nodes
 from onnx import ModelProto
 
@@ -120,26 +115,12 @@ ELSEWHERE = ("IR version", "under development", "[Dd]ynamic shape")
 # The keyword and the key of a setting that ORT rejects, and arguments of prepare.
 REJECTED = [
     *(
-        (
-            "session_config",
-            key,
-            {
-                "model": observable.in_ort_format(observable.RELU),
-                "session_config": {key: value},
-            },
-        )
-        for key, value in (
-            ("session.gqa_value_layout", "BNHS"),
-            ("session.strict_workspace_verification", 1),
-        )
+        ("session_config", key, {"model": observable.in_ort_format(observable.RELU), "session_config": {key: value}})
+        for key, value in (("session.gqa_value_layout", "BNHS"), ("session.strict_workspace_verification", 1))
         if SESSION_CONFIG[key].since <= RELEASE
     ),
     *(
-        (
-            "use_per_session_threads",
-            "",
-            {"model": two_nodes(), "use_per_session_threads": False} | keywords,
-        )
+        ("use_per_session_threads", "", {"model": two_nodes(), "use_per_session_threads": False} | keywords)
         for keywords in ({"provider_options": {CPU: {}}}, {"provider_options": {}}, {})
     ),
 ]

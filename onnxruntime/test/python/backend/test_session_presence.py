@@ -31,12 +31,7 @@ class DeviceTest(unittest.TestCase):
         for build, plugins, yes, no in (
             ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
             ("GPU", (), "GPU CUDA CUDA:0 CUDA:63 GPU:1", "CPU"),
-            (
-                "CPU-OPENVINO_CPU",
-                (),
-                "CPU OPENVINO OPENVINO_CPU CPU-OPENVINO_CPU CPU:0",
-                "CPU- VINO_CPU CPU:1 NPU",
-            ),
+            ("CPU-OPENVINO_CPU", (), "CPU OPENVINO OPENVINO_CPU CPU-OPENVINO_CPU CPU:0", "CPU- VINO_CPU CPU:1 NPU"),
             ("CPU", (CUDA, CUDA), "CUDA CUDA:1 GPU", "CUDA:2"),
             ("CPU", (CUDA,), "CUDA CUDA:0 GPU", "CUDA:1"),
         ):
@@ -95,10 +90,7 @@ class DeviceTest(unittest.TestCase):
             ("CPU-OPENVINO_CPU", "OPENVINO", {CPU: {}}, unspecified),
         ):
             message = f"'{device}': .*runs on the CPU.*{cause}"
-            with (
-                self.subTest(device, options=options),
-                process_with(bundled=IDLE, build=build),
-            ):
+            with self.subTest(device, options=options), process_with(bundled=IDLE, build=build):
                 with self.assertRaisesRegex(RuntimeError, message):
                     prepare(options, device)
                 self.assertEqual(prepare({CPU: {}}).providers, (CPU,))
@@ -108,11 +100,7 @@ class DeviceTest(unittest.TestCase):
     def test_an_unsupported_one_opens_no_session(self):
         for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
             for options in (None, {CPU: {}}):
-                with (
-                    process_with(),
-                    no_session_opens(),
-                    self.assertRaisesRegex(RuntimeError, "not supported"),
-                ):
+                with process_with(), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
                     prepare(options, device)
 
     def test_the_advice_on_an_unsupported_one(self):
@@ -140,15 +128,9 @@ class RegistrationTest(unittest.TestCase):
             for name, version in ((CPU, "1.24.1"), (OPENVINO, "1.8.1+95d534b.ci.79"))
         ]
         for release, plugins in (("1.24.1", devices[1:]), ("1.24.4", [])):
-            with (
-                process_with(devices=devices),
-                mock.patch.object(onnxruntime, "__version__", release),
-            ):
+            with process_with(devices=devices), mock.patch.object(onnxruntime, "__version__", release):
                 self.assertEqual(presence.plugin_devices(OPENVINO), plugins)
-                self.assertEqual(
-                    presence.kinds(),
-                    {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}),
-                )
+                self.assertEqual(presence.kinds(), {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}))
 
     def test_a_registered_library_without_a_device(self):
         received = []
@@ -181,21 +163,11 @@ class ExcludedTest(unittest.TestCase):
         """Each warning contains a part of the environment variable."""
         own, later = "OwnPluginExecutionProvider", "OfALaterReleaseExecutionProvider"
         known = onnxruntime.get_all_providers()
-        without = (
-            "",
-            ",",
-            f" {CUDA} ,{TENSORRT},",
-            own,
-            later,
-            *{*known, *PROVIDERS} - {CPU},
-        )
+        without = ("", ",", f" {CUDA} ,{TENSORRT},", own, later, *{*known, *PROVIDERS} - {CPU})
         for (excluded, *named), options in itertools.product(
             (
                 ("CUDAExecutionProvidr", "'CUDAExecutionProvidr'"),
-                (
-                    f"{CUDA}, TensorRTExecutionProvider",
-                    "'TensorRTExecutionProvider'",
-                ),  # it is Tensorrt...
+                (f"{CUDA}, TensorRTExecutionProvider", "'TensorRTExecutionProvider'"),  # it is Tensorrt...
                 ("x,y", "'x'", "'y'"),
                 (CPU, f"cannot exclude {CPU}"),
                 *((excluded,) for excluded in without),

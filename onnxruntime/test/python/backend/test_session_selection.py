@@ -203,11 +203,7 @@ class WithoutGlobalLockTest(unittest.TestCase):
                 self.assertEqual(len(left_out), 1)
 
     def test_sessions_of_the_caller(self):
-        for session in (
-            session_on(WEBGPU),
-            session_on(OPENVINO),
-            session_on(CUDA, CUDAExecutionProvider=CAPTURING),
-        ):
+        for session in (session_on(WEBGPU), session_on(OPENVINO), session_on(CUDA, CUDAExecutionProvider=CAPTURING)):
             rep = backend.prepare(session)
             for call in (lambda: rep.run([X]), rep.run_options):  # noqa: B023
                 with self.subTest(session.get_providers()), self.assertRaisesRegex(RuntimeError, "interpreter lock"):

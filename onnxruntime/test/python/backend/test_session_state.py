@@ -168,15 +168,9 @@ class ReleaseTest(unittest.TestCase):
     def test_close_and_the_end_of_a_prepared_model(self):
         """Only ``close`` runs no Python code in a finalizer, which would lose an interrupt."""
         for close in (True, False):
-            rep, lock = (
-                onnxruntime.backend.prepare(chain(), provider_options={}),
-                SessionLock(side_by_side=True),
-            )
+            rep, lock = (onnxruntime.backend.prepare(chain(), provider_options={}), SessionLock(side_by_side=True))
             lock.own(rep.session)
-            weakref.finalize(
-                rep.session._sess,
-                lambda lock=lock: self.released.append(lock._alone._is_owned()),
-            )
+            weakref.finalize(rep.session._sess, lambda lock=lock: self.released.append(lock._alone._is_owned()))
             copy = rep.with_run_config({})
             if close:
                 rep.close()
@@ -190,10 +184,7 @@ class ReleaseTest(unittest.TestCase):
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
         for moment in range(400):
-            rep, lock = (
-                onnxruntime.backend.prepare(chain(), provider_options={}),
-                SessionLock(side_by_side=True),
-            )
+            rep, lock = (onnxruntime.backend.prepare(chain(), provider_options={}), SessionLock(side_by_side=True))
             lock.own(rep.session)
             with Interrupter(moment) as interrupter:
                 rep.close()
@@ -225,11 +216,7 @@ class StateTest(unittest.TestCase):
         with (
             mock.patch.object(session, "get_providers", lambda: ["CUDAExecutionProvider"]),
             mock.patch.object(capturing, "of_session", return_value=["CUDAExecutionProvider"]),
-            mock.patch.object(
-                sessions,
-                "Capture",
-                lambda *_: SimpleNamespace(inner=session._providers, checked=_[-1]),
-            ),
+            mock.patch.object(sessions, "Capture", lambda *_: SimpleNamespace(inner=session._providers, checked=_[-1])),
         ):
             for checked in (True, False):
                 self.assertTrue(sessions.capture_of(session, checked).checked)

@@ -41,10 +41,7 @@ REFUSED = {
     "an input": model(f"{REVERSE}(X, L)"),
     "of an input": model(f"m = Abs(L) {REVERSE}(X, m)"),
     "a constant with 0": model(lengths(2, 0)),
-    "a branch": model(
-        f"Y = If(t) <then_branch = a {BRANCH}, else_branch = b {BRANCH}>",
-        "int64[M] L, bool t",
-    ),
+    "a branch": model(f"Y = If(t) <then_branch = a {BRANCH}, else_branch = b {BRANCH}>", "int64[M] L, bool t"),
     "a function": model("Y = own.F(X, L)", functions=FUNCTION),
 }
 PERMITTED = {
@@ -63,11 +60,7 @@ class UnwrittenTest(unittest.TestCase):
                 session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
                 is_refused = name in REFUSED and release < (1, 28)
                 expected = self.assertRaisesRegex(RuntimeError, "ReverseSequence") if is_refused else None
-                with (
-                    self.subTest(name, release=release),
-                    tempfile.TemporaryDirectory() as folder,
-                    facts,
-                ):
+                with self.subTest(name, release=release), tempfile.TemporaryDirectory() as folder, facts:
                     path = Path(folder, "model.onnx")
                     path.write_bytes(made)
                     for source in (made, str(path)):

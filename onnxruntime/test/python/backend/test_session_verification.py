@@ -35,12 +35,7 @@ class ReadBackTest(unittest.TestCase):
     def test_another_value_than_was_sent_is_an_error(self):
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
-        texts = {
-            "use_tf32": "0",
-            "device_id": "0",
-            "gpu_mem_limit": "1",
-            "user_compute_stream": "0",
-        }
+        texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
         result = applied(self.session(**{CUDA: texts}), permitted)
         self.assertEqual(result.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
         self.assertEqual(result.unconfirmed, {})
@@ -51,11 +46,7 @@ class ReadBackTest(unittest.TestCase):
     def test_another_spelling_of_the_same_value_is_none(self):
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
-        for flag, size in (
-            ("False", "1073741824"),
-            ("0", "01073741824"),
-            ("false", "1073741824"),
-        ):
+        for flag, size in (("False", "1073741824"), ("0", "01073741824"), ("false", "1073741824")):
             read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
             result = applied(read, permitted)
             self.assertEqual(result.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
@@ -66,10 +57,7 @@ class ReadBackTest(unittest.TestCase):
         with process_with(bundled=(CUDA,)):
             permitted = permit({CUDA: {option: True}}, release=(1, 27))
         result = applied(self.session(**{CUDA: {option: "1"}}), permitted)
-        self.assertEqual(
-            (result.provider_options, result.unconfirmed),
-            ({CUDA: {}}, {CUDA: {option: "1"}}),
-        )
+        self.assertEqual((result.provider_options, result.unconfirmed), ({CUDA: {}}, {CUDA: {option: "1"}}))
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
             applied(self.session(**{CUDA: {option: "true"}}), permitted)
 

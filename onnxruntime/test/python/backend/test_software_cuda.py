@@ -26,12 +26,7 @@ ON_SOFTWARE_CUDA = bool(os.environ.get("ORT_TEST_SOFTWARE_CUDA"))
 LAZY = os.environ.get("SOFTCUDA_LAZY", "0") != "0"
 
 # cudaError_t, cudaStreamCaptureMode, cudaMemcpyKind
-INVALID_HANDLE, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_WRONG_THREAD = (
-    400,
-    900,
-    901,
-    908,
-)
+INVALID_HANDLE, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_WRONG_THREAD = (400, 900, 901, 908)
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
 DEFAULT_KIND = 4
 NON_BLOCKING = 1
@@ -129,12 +124,7 @@ class RuntimeTest(unittest.TestCase):
                     cuda.call("cudaStreamBeginCapture", stream, mode)
                     run(functools.partial(cuda.call, name, *arguments, error=error))
                     invalidated = CAPTURE_INVALIDATED if error else 0
-                    cuda.call(
-                        "cudaStreamEndCapture",
-                        stream,
-                        ctypes.byref(graph),
-                        error=invalidated,
-                    )
+                    cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph), error=invalidated)
                     self.assertEqual(bool(graph), not error)
                     cuda.call(name, *arguments)  # afterwards it may be called
 
@@ -142,14 +132,7 @@ class RuntimeTest(unittest.TestCase):
         cuda = self.cuda
         stream, graph = cuda.stream(), ctypes.c_void_p()
         cuda.call("cudaStreamBeginCapture", stream, GLOBAL)
-        in_thread(
-            lambda: cuda.call(
-                "cudaStreamEndCapture",
-                stream,
-                ctypes.byref(graph),
-                error=CAPTURE_WRONG_THREAD,
-            )
-        )
+        in_thread(lambda: cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph), error=CAPTURE_WRONG_THREAD))
         in_thread(lambda: cuda.call("cudaStreamSynchronize", cuda.stream()))  # another stream may be
         cuda.call("cudaStreamSynchronize", stream, error=CAPTURE_UNSUPPORTED)
         cuda.fill(None, 1, stream, error=CAPTURE_INVALIDATED)
@@ -164,23 +147,10 @@ class RuntimeTest(unittest.TestCase):
         one = Dim3(1, 1, 1)
 
         def launch(value: float, error: int = 0) -> None:
-            parameters = (
-                ctypes.c_void_p(seen.value),
-                ctypes.c_float(value),
-                ctypes.c_int(16),
-            )
+            parameters = (ctypes.c_void_p(seen.value), ctypes.c_float(value), ctypes.c_int(16))
             pointers = (ctypes.c_void_p * 3)(*(ctypes.addressof(parameter) for parameter in parameters))
             nothing = ctypes.c_size_t(0)
-            cuda.call(
-                "cudaLaunchKernel",
-                ctypes.byref(host),
-                one,
-                one,
-                pointers,
-                nothing,
-                stream,
-                error=error,
-            )
+            cuda.call("cudaLaunchKernel", ctypes.byref(host), one, one, pointers, nothing, stream, error=error)
 
         launch(1.5)
         cuda.call("cudaStreamSynchronize", stream)
@@ -222,10 +192,7 @@ class RuntimeTest(unittest.TestCase):
             lambda: cuda.call("cudaDeviceSynchronize"),
             lambda: cuda.call("cudaFree", cuda.memory()),
             lambda: cuda.call("cudaEventSynchronize", event),
-            lambda: (
-                cuda.call("cudaStreamWaitEvent", other, event, 0),
-                cuda.call("cudaStreamSynchronize", other),
-            ),
+            lambda: (cuda.call("cudaStreamWaitEvent", other, event, 0), cuda.call("cudaStreamSynchronize", other)),
         ):
             cuda.fill(seen, 0, stream)
             cuda.call("cudaStreamSynchronize", stream)
@@ -252,14 +219,7 @@ class RuntimeTest(unittest.TestCase):
     def ended(self, code: str) -> subprocess.CompletedProcess:
         """Return the result of a program in its own process, with the runtime as ``cuda``."""
         lines = (f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})",)
-        program = "\n".join(
-            (
-                *lines,
-                f"from {os.path.basename(__file__)[:-3]} import *",
-                "cuda = Runtime()",
-                code,
-            )
-        )
+        program = "\n".join((*lines, f"from {os.path.basename(__file__)[:-3]} import *", "cuda = Runtime()", code))
         command = [sys.executable, "-c", program]
         return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
 
@@ -284,14 +244,8 @@ class RuntimeTest(unittest.TestCase):
         )
         for code, name in (
             (kernel, "no such kernel: .*_Resize"),
-            (
-                "ctypes.CDLL('libcudnn.so.9').cudnnRNNForward()",
-                "cudnnRNNForward is not implemented",
-            ),
-            (
-                "ctypes.CDLL('libcublas.so.13').cublasSgetrfBatched()",
-                "cublasSgetrfBatched is not implemented",
-            ),
+            ("ctypes.CDLL('libcudnn.so.9').cudnnRNNForward()", "cudnnRNNForward is not implemented"),
+            ("ctypes.CDLL('libcublas.so.13').cublasSgetrfBatched()", "cublasSgetrfBatched is not implemented"),
         ):
             with self.subTest(name):
                 done = self.ended(code)

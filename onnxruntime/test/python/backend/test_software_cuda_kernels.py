@@ -81,16 +81,7 @@ class Kernels(Variants):
         for operator in ("Sum", "Mean"):
             self.add(operator, ((3, 4),) * 3)
         self.add("Where", (self.floats((3, 4)) > 0, (1,), (3, 4)))
-        kinds = (
-            np.float32,
-            np.float64,
-            np.float16,
-            np.int8,
-            np.uint8,
-            np.int32,
-            np.int64,
-            np.bool_,
-        )
+        kinds = (np.float32, np.float64, np.float16, np.int8, np.uint8, np.int32, np.int64, np.bool_)
         for source, kind in itertools.product(kinds, kinds):
             to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
             self.add("Cast", ((np.abs(self.floats((3, 4))) * 5).astype(source),), to=to)

@@ -14,27 +14,14 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from helpers.execution_providers import (
-    EpTests,
-    convolutions,
-    image,
-    on_cpu,
-    run_in_a_new_process,
-)
+from helpers.execution_providers import EpTests, convolutions, image, on_cpu, run_in_a_new_process
 
 import onnxruntime.backend
 
 EP = "WebGpuExecutionProvider"
 BUNDLED = EP in onnxruntime.get_available_providers()
 # A machine without a GPU has an empty class of devices and no driver for Vulkan.
-WITHOUT_DEVICES = (
-    "unshare",
-    "--mount",
-    "sh",
-    "-c",
-    'mount -t tmpfs -o size=4k tmpfs /sys/class; exec "$@"',
-    "sh",
-)
+WITHOUT_DEVICES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k tmpfs /sys/class; exec "$@"', "sh")
 NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
 
 
@@ -95,10 +82,7 @@ class WebGpuTest(EpTests, unittest.TestCase):
             *WITHOUT_DEVICES,
             **NO_DRIVER,
         )
-        self.assertRegex(
-            printed,
-            f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*(no device|not available)",
-        )
+        self.assertRegex(printed, f"{EP}.*could not be attached" if BUNDLED else f"{EP}.*(no device|not available)")
 
     def test_sessions_take_turns(self):
         """Without their lock, two sessions in two threads fail, or crash the process, within a hundred runs."""

@@ -67,15 +67,11 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
 
     def test_a_session_that_the_caller_opened(self):
         # Its graph was not checked: it runs without capture, or with a binding of the caller.
-        rep, expected = (
-            onnxruntime.backend.prepare(open_session(chain())),
-            Expected(chain()),
-        )
+        rep, expected = (onnxruntime.backend.prepare(open_session(chain())), Expected(chain()))
         for i in range(10):
             x = self.data(i, 1 + i % 2, 4)
             with self.assertRaisesRegex(
-                RuntimeError,
-                "only models that prepare opens.*gpu_graph_id.*without graph capture$",
+                RuntimeError, "only models that prepare opens.*gpu_graph_id.*without graph capture$"
             ):
                 rep.run([x])
             self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
@@ -87,14 +83,8 @@ class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
         branching = f"(float[2] X, bool C) => (float[2] Y) {{ Y = If (C) <{one}, {other}> }}"
         reshaping = "(float[2,4] X, int64[2] S) => (float[M,N] Y) { T = Reshape (X, S) Y = Neg (T) }"
         for graph, refused in (
-            (
-                branching,
-                "enableGraphCapture'.: ORT does not capture.*If, Loop, or Scan.*control flow nodes",
-            ),
-            (
-                "(float[2,2] X) => (float Y) { Y = Det (X) }",
-                "ORT does not capture.*Det 1.*Prepare the model without",
-            ),
+            (branching, "enableGraphCapture'.: ORT does not capture.*If, Loop, or Scan.*control flow nodes"),
+            ("(float[2,2] X) => (float Y) { Y = Det (X) }", "ORT does not capture.*Det 1.*Prepare the model without"),
             (reshaping, "enableGraphCapture'.: input 'S' is read on the CPU"),
         ):
             with self.assertRaisesRegex(RuntimeError, refused):
@@ -128,12 +118,7 @@ class DeviceValueTest(unittest.TestCase):
             on_cpu = OrtValue.ortvalue_from_numpy
             for _ in range(3):
                 a, b = on_device(rep.session, self.a), on_device(rep.session, self.b)
-                for inputs in (
-                    [a, b],
-                    [self.a, b],
-                    [a, on_cpu(self.b)],
-                    [on_cpu(self.a), self.b],
-                ):
+                for inputs in ([a, b], [self.a, b], [a, on_cpu(self.b)], [on_cpu(self.a), self.b]):
                     with self.subTest(capture=capture):
                         self.check(rep.run(inputs))
             self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}))
@@ -168,12 +153,7 @@ class DeviceValueTest(unittest.TestCase):
                     binding.bind_ortvalue_output(name, outputs[i])
             return binding
 
-        for inputs_on_device, outputs in (
-            (False, "cpu"),
-            (True, "cpu"),
-            (True, "webgpu"),
-            (True, targets),
-        ):
+        for inputs_on_device, outputs in ((False, "cpu"), (True, "cpu"), (True, "webgpu"), (True, targets)):
             with self.subTest(outputs=outputs, inputs_on_device=inputs_on_device):
                 binding = bind(inputs_on_device, outputs)
                 if outputs is not targets:
@@ -182,10 +162,7 @@ class DeviceValueTest(unittest.TestCase):
                 rep.session.run_with_iobinding(binding, rep.run_options())
                 self.check(binding.copy_outputs_to_cpu())
                 if outputs == "webgpu":
-                    self.assertEqual(
-                        [value.device_name() for value in binding.get_outputs()],
-                        ["webgpu", "webgpu"],
-                    )
+                    self.assertEqual([value.device_name() for value in binding.get_outputs()], ["webgpu", "webgpu"])
                     # The outputs are the inputs of the next run, without a copy to the CPU.
                     again = rep.run(binding.get_outputs())
                     np.testing.assert_allclose(again[0], self.right[0] * self.right[1], rtol=1e-5)

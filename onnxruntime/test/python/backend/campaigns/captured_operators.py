@@ -32,13 +32,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, load_model
 
 import onnxruntime
 from campaigns.captured_variants import Variant, node_tests, variants
-from onnxruntime import (
-    GraphOptimizationLevel,
-    InferenceSession,
-    OrtValue,
-    RunOptions,
-    SessionOptions,
-)
+from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, RunOptions, SessionOptions
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import OPERATORS
@@ -75,9 +69,7 @@ class Seen(NamedTuple):
 
 
 def open_session(
-    made: ModelProto,
-    level: GraphOptimizationLevel,
-    attributes: dict | None = None,
+    made: ModelProto, level: GraphOptimizationLevel, attributes: dict | None = None
 ) -> tuple[InferenceSession, ModelProto]:
     """Create a session that captures, without the backend; return it and its final graph."""
     options = SessionOptions()
@@ -88,11 +80,7 @@ def open_session(
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP]
     options.add_provider_for_devices(devices[:1], {"enableGraphCapture": "1"})
     with eligibility.written(options) as path:
-        session = InferenceSession(
-            made.SerializeToString(),
-            options,
-            enable_fallback=0,
-        )
+        session = InferenceSession(made.SerializeToString(), options, enable_fallback=0)
         return session, load_model(path, load_external_data=False)
 
 
@@ -261,10 +249,7 @@ def main(names: list[str]) -> int:
     for operator in names or tried:
         given = [tuple(variant) for variant in everything if variant.operator == operator]
         done = subprocess.run(
-            [sys.executable, __file__, "--child"],
-            input=pickle.dumps(given),
-            stdout=subprocess.PIPE,
-            check=False,
+            [sys.executable, __file__, "--child"], input=pickle.dumps(given), stdout=subprocess.PIPE, check=False
         )
         lines = done.stdout.splitlines()
         counts: collections.Counter = collections.Counter()

@@ -41,15 +41,7 @@ class Variants:
         return np.asarray(self._rng.standard_normal(shape), np.float32)
 
     def add(
-        self,
-        operator: str,
-        shapes: tuple,
-        *constants,
-        outputs: int = 1,
-        kinds=(),
-        domain="",
-        opset=21,
-        **attributes,
+        self, operator: str, shapes: tuple, *constants, outputs: int = 1, kinds=(), domain="", opset=21, **attributes
     ):
         """Add a model of one node.
 
@@ -155,15 +147,7 @@ def _elementwise(v: Variants) -> None:
 
 def _moving(v: Variants) -> None:
     for opset, (shape, target) in itertools.product(
-        (13, 21),
-        (
-            ("3x4", (-1,)),
-            ("3x4", (3, 4)),
-            ("3x4", (1, 3, 4)),
-            ("1", (1, 1)),
-            ("0x4", (0, 2, 2)),
-            ("1", ()),
-        ),
+        (13, 21), (("3x4", (-1,)), ("3x4", (3, 4)), ("3x4", (1, 3, 4)), ("1", (1, 1)), ("0x4", (0, 2, 2)), ("1", ()))
     ):
         v.add("Reshape", (sizes_of(shape),), _ints(target), opset=opset)
     for axis in (0, 1, 2):
@@ -197,14 +181,7 @@ def _moving(v: Variants) -> None:
     starts = "3x4 0 99 1 1, 3x4 1 3 1 1, 4x3 1 3 0 1, 3x4 -1 -99 1 -1, 3x8 0 8 1 2, 3x4 2 2 1 1, 1 0 1 0 1"
     for row in starts.split(","):
         shape, start, end, axis, step = row.split()
-        v.add(
-            "Slice",
-            (sizes_of(shape),),
-            _ints(int(start)),
-            _ints(int(end)),
-            _ints(int(axis)),
-            _ints(int(step)),
-        )
+        v.add("Slice", (sizes_of(shape),), _ints(int(start)), _ints(int(end)), _ints(int(axis)), _ints(int(step)))
     pads = (("3x4", (1, 0, 0, 2)), ("3x4", (0,) * 4), ("1", (0, 0)), ("1x2x3x4", (0,) * 8))
     for mode, (shape, amounts) in itertools.product(("constant", "reflect", "edge"), pads):
         v.add("Pad", (sizes_of(shape),), _ints(amounts), mode=mode)
@@ -227,14 +204,7 @@ def _moving(v: Variants) -> None:
         v.add("CumSum", (shape,), np.array(axis))
         v.add("CumSum", (shape,), np.array(axis), exclusive=1, reverse=1)
     for shape, (count,), (axis,) in rows("3x8 3 1, 3x8 8 1, 1 1 0, 4x3 2 0, 2x300 5 1"):
-        v.add(
-            "TopK",
-            (shape,),
-            _ints(count),
-            outputs=2,
-            kinds=(TensorProto.FLOAT, _I64),
-            axis=axis,
-        )
+        v.add("TopK", (shape,), _ints(count), outputs=2, kinds=(TensorProto.FLOAT, _I64), axis=axis)
     equations = ("ij->ij", "ij->ji", "ij->i", "ij,jk->ik", "bij,bjk->bik", "ii->i", "i->i")
     inputs = rows("3x4, 3x4, 3x4, 3x4 4x5, 2x3x4 2x4x5, 3x3, 1")
     for equation, shapes in zip(equations, inputs, strict=True):
@@ -243,14 +213,7 @@ def _moving(v: Variants) -> None:
         for coordinates, last in itertools.product(("half_pixel", "asymmetric", "align_corners"), (1, 2)):
             scales = np.ones(len(shape), np.float32)
             scales[-1] = last
-            v.add(
-                "Resize",
-                (shape,),
-                None,
-                scales,
-                mode=mode,
-                coordinate_transformation_mode=coordinates,
-            )
+            v.add("Resize", (shape,), None, scales, mode=mode, coordinate_transformation_mode=coordinates)
         v.add("Resize", (shape,), None, None, _ints(shape), mode=mode)
     indices = np.array([[0], [2]])
     v.add("ScatterND", ((3, 4), indices, (2, 4)))
@@ -286,10 +249,7 @@ def _reducing(v: Variants) -> None:
         v.add("LayerNormalization", (shape, last, last), outputs=3)
         v.add("RMSNormalization", (shape, last), opset=23)
         v.add("SimplifiedLayerNormalization", (shape, last), opset=17)
-    for operator, behind in (
-        ("SkipLayerNormalization", 2),
-        ("SkipSimplifiedLayerNormalization", 1),
-    ):
+    for operator, behind in (("SkipLayerNormalization", 2), ("SkipSimplifiedLayerNormalization", 1)):
         for skip, bias in itertools.product(((2, 3, 8), (1, 3, 8)), (0, 1)):
             vectors = ((8,),) * (behind + bias)
             v.microsoft(operator, ((2, 3, 8), skip, *vectors))

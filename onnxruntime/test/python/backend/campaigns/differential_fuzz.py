@@ -148,11 +148,7 @@ def request(draw: random.Random) -> dict[str, object]:
     eps = [None, {}, {CPU: {}}]
     if HAS_OPENVINO:
         options = some(PROVIDERS[OPENVINO]["built-in"], draw, 3)
-        eps += [
-            {OPENVINO: options},
-            {OPENVINO: options, CPU: {}},
-            {OPENVINO: {**options, "device_type": "AUTO:CPU"}},
-        ]
+        eps += [{OPENVINO: options}, {OPENVINO: options, CPU: {}}, {OPENVINO: {**options, "device_type": "AUTO:CPU"}}]
     keywords["provider_options"] = draw.choice(eps)
     return {name: value for name, value in keywords.items() if value is not None}
 
@@ -190,17 +186,8 @@ def state() -> dict[str, object]:
     """Return the state of the process that a session must not change."""
     tiny32, tiny64 = np.array([1e-20], np.float32), np.array([5e-324])
     return {
-        "denormals": (
-            float((tiny32 * tiny32)[0]),
-            float((tiny64 * np.array([1.0]))[0]),
-            5e-324 * 1.0,
-        ),
-        "rounding": (
-            1.0 / 3.0,
-            -1.0 / 3.0,
-            float(np.float32(1) / np.float32(3)),
-            0.1 + 0.2,
-        ),
+        "denormals": (float((tiny32 * tiny32)[0]), float((tiny64 * np.array([1.0]))[0]), 5e-324 * 1.0),
+        "rounding": (1.0 / 3.0, -1.0 / 3.0, float(np.float32(1) / np.float32(3)), 0.1 + 0.2),
         "environment": dict(os.environ),
         "folder": (os.getcwd(), sorted(os.listdir())),
         "files": sorted(filter(None, map(_target, Path("/proc/self/fd").glob("*")))),
@@ -253,25 +240,13 @@ def main() -> int:
         everything = trials()
         # Libraries keep thread pools after first use. The pool of OpenVINO grows to the requested size.
         for _ in range(2):
-            for providers in (
-                None,
-                {},
-                *([{OPENVINO: {"num_of_threads": 6}}] if HAS_OPENVINO else []),
-            ):
-                onnxruntime.backend.run(
-                    everything[-1].serialized,
-                    everything[-1].feed,
-                    provider_options=providers,
-                )
+            for providers in (None, {}, *([{OPENVINO: {"num_of_threads": 6}}] if HAS_OPENVINO else [])):
+                onnxruntime.backend.run(everything[-1].serialized, everything[-1].feed, provider_options=providers)
         gc.collect()
         before, most = state(), threads()
         for number in range(arguments.examples):
             draw = random.Random(f"{arguments.seed} {number}")
-            trial, keywords, run_keywords = (
-                draw.choice(everything),
-                request(draw),
-                some(RUN_ATTRIBUTES, draw, 2),
-            )
+            trial, keywords, run_keywords = (draw.choice(everything), request(draw), some(RUN_ATTRIBUTES, draw, 2))
             on_openvino = HAS_OPENVINO and OPENVINO in (keywords.get("provider_options") or {OPENVINO: {}})
             if on_openvino and not trial.openvino:
                 keywords["provider_options"] = {}

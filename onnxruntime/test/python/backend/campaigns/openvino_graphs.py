@@ -86,14 +86,7 @@ def after_the_end(seed: int) -> str:
     return IN_A_RUN
 
 
-def problem(
-    run: _Run,
-    oracle: InferenceSession,
-    graph: Graph,
-    runs: int,
-    seed: int,
-    threads: int = 1,
-) -> str:
+def problem(run: _Run, oracle: InferenceSession, graph: Graph, runs: int, seed: int, threads: int = 1) -> str:
     """Return what is wrong with the runs of one thread, and then of several ones."""
     work = partial(client, run, oracle, graph, runs)
     found = {work(seed)}

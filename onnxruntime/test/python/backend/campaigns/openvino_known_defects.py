@@ -300,10 +300,7 @@ def main(names: Sequence[str]) -> int:
     for name in names or STRUCTURES:
         found = {"refused": Counter(), "permitted": Counter()}
         for text, answer in in_children(attempt, STRUCTURES[name]):
-            refused, result = answer or (
-                that_ends_the_process(parsed(text)),
-                "process terminated",
-            )
+            refused, result = answer or (that_ends_the_process(parsed(text)), "process terminated")
             found["refused" if refused else "permitted"][result] += 1
             if result != NO_SESSION and bool(refused) == (result == RIGHT):
                 print(f"{result}: {refused}: {text[-300:]}", flush=True)

@@ -109,11 +109,7 @@ def random_graph(seed: int) -> Graph:
         values.append(names["Y"])
 
     read = Counter(re.findall(r"\w+", nodes))
-    inputs = {
-        "x0": f"{kind}[{shape}]",
-        "x1": f"{draw.choice(TYPES)}[{draw.choice('N3')}]",
-        "x2": f"{kind}[{shape}]",
-    }
+    inputs = {"x0": f"{kind}[{shape}]", "x1": f"{draw.choice(TYPES)}[{draw.choice('N3')}]", "x2": f"{kind}[{shape}]"}
     inputs |= {name: given.replace("R", str(rank)) for name, (given, _) in GIVEN.items()}
     given = [f"{inputs[name]} {name}" for name in inputs if read[name] or (name in values and draw.random() < 0.1)]
     if draw.random() < 0.2:

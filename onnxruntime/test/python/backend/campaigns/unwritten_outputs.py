@@ -96,10 +96,7 @@ def variants(inputs: dict[str, np.ndarray]) -> Iterator[tuple[str, dict[str, np.
             yield f"axis {axis} of all inputs with size {size}", cut
     for name, array in inputs.items():
         for axis, size in itertools.product(range(array.ndim), (0, 1)):
-            yield (
-                f"axis {axis} of {name} with size {size}",
-                inputs | {name: _cut(array, axis, size)},
-            )
+            yield (f"axis {axis} of {name} with size {size}", inputs | {name: _cut(array, axis, size)})
         if array.dtype.kind in "biuf":
             for value in (0, 1, -1):
                 with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
@@ -185,10 +182,7 @@ def main() -> int:
         runs += result["runs"]
         for description, elements in result["found"].items():
             operators.add(test.model.graph.node[-1].op_type)
-            print(
-                f"not written: {elements} elements of {test.name}, {description}",
-                flush=True,
-            )
+            print(f"not written: {elements} elements of {test.name}, {description}", flush=True)
     print(f"ORT {onnxruntime.__version__}, onnx {onnx.__version__}: {runs} variants of {len(TESTS)} tests ran")
     new = operators - KNOWN
     if new:
@@ -198,13 +192,7 @@ def main() -> int:
 
 arena = OrtArenaCfg({"max_mem": 0, "arena_extend_strategy": 0, "initial_chunk_size_bytes": 1 << 20})
 onnxruntime.create_and_register_allocator(
-    OrtMemoryInfo(
-        "Cpu",
-        onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR,
-        0,
-        onnxruntime.OrtMemType.DEFAULT,
-    ),
-    arena,
+    OrtMemoryInfo("Cpu", onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, onnxruntime.OrtMemType.DEFAULT), arena
 )
 FILLERS = [filler(pattern) for pattern in PATTERNS]
 TESTS = tests(sys.argv[1] if len(sys.argv) > 1 else "")

@@ -29,9 +29,7 @@ _TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
 _TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
 
 NEWEST = Process(
-    max(rule.since for table in _TABLES for rule in table.values()),
-    "x86_64",
-    providers=("CPUExecutionProvider",),
+    max(rule.since for table in _TABLES for rule in table.values()), "x86_64", providers=("CPUExecutionProvider",)
 )
 
 
@@ -40,12 +38,7 @@ def having(eps: Iterable[str], kind: str, at: Process = NEWEST) -> Process:
     return at._replace(kinds=dict.fromkeys(eps, kind) if kind else {})
 
 
-def permit(
-    at: Process = NEWEST,
-    kind: str = "built-in",
-    attributes: dict | None = None,
-    **requested: object,
-) -> Permit:
+def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object) -> Permit:
     """Look up settings in the tables, in a Python with a global interpreter lock."""
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(threads, "has_global_lock", return_value=True):

@@ -28,11 +28,7 @@ def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:
     """Return a model of many small kernels."""
     names = ["X", *(f"t{i}" for i in range(nodes - 1))]
     steps = [helper.make_node(_OPERATORS[i % 5], [names[i]], [names[i + 1]]) for i in range(nodes - 1)]
-    return model(
-        [*steps, helper.make_node("Add", [names[-1], "X"], ["Y"])],
-        {"X": shape},
-        {"Y": shape},
-    )
+    return model([*steps, helper.make_node("Add", [names[-1], "X"], ["Y"])], {"X": shape}, {"Y": shape})
 
 
 def two_inputs() -> ModelProto:

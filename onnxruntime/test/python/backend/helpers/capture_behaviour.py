@@ -23,14 +23,7 @@ import onnx
 
 import onnxruntime
 import onnxruntime.backend
-from helpers.capture import (
-    Expected,
-    captured_ids,
-    chain,
-    in_threads,
-    shapes_on_the_cpu,
-    two_inputs,
-)
+from helpers.capture import Expected, captured_ids, chain, in_threads, shapes_on_the_cpu, two_inputs
 from helpers.capture_inputs import CaptureInputs
 from helpers.models import parsed
 from onnxruntime.backend import locks
@@ -75,10 +68,7 @@ class CaptureBehaviour(CaptureInputs):
 
     def interrupt(self, rep, x: np.ndarray, error: type[BaseException] = KeyboardInterrupt, **keywords) -> None:
         """Interrupt a run while ORT captures, or immediately afterwards."""
-        with (
-            mock.patch.object(graphs.Capture, "_replay", side_effect=error),
-            self.assertRaises(error),
-        ):
+        with mock.patch.object(graphs.Capture, "_replay", side_effect=error), self.assertRaises(error):
             rep.run([x], **keywords)
 
     def test_an_interrupted_first_run(self):
@@ -147,15 +137,8 @@ class CaptureBehaviour(CaptureInputs):
                     rep.run([x], **limits)
                 self.assertEqual(raised.exception.keyword, *limits)
                 self.check(rep.run([x], **limits, **without_capture), expected(x))
-            with mock.patch(
-                "onnxruntime.backend.backend_rep.Limits",
-                side_effect=AssertionError("not limited"),
-            ):
-                for limits in (
-                    {},
-                    {"timeout": None},
-                    {"timeout": None, "cancellation": None},
-                ):
+            with mock.patch("onnxruntime.backend.backend_rep.Limits", side_effect=AssertionError("not limited")):
+                for limits in ({}, {"timeout": None}, {"timeout": None, "cancellation": None}):
                     self.check(rep.run([x], **limits), expected(x))
         cancellation.cancel()
         with self.assertRaises(onnxruntime.backend.RunCancelledError):
@@ -194,10 +177,7 @@ class CaptureBehaviour(CaptureInputs):
         self.assertEqual(pickle.loads(pickle.dumps(error)).reason, error.reason)
         self.assertEqual(CAPTURE_SWITCHES[error.provider], error.key)
         self.assertIn(error.value, ("True", "'1'"))
-        self.assertRegex(
-            str(error),
-            r"Equal 1, Where 1.*With free_dimension_overrides=\{'batch': 1\}.*ORT error",
-        )
+        self.assertRegex(str(error), r"Equal 1, Where 1.*With free_dimension_overrides=\{'batch': 1\}.*ORT error")
         sizes = (1, 3)
         reps = [self.prepare(made, free_dimension_overrides={"batch": size}) for size in sizes]
         expected = Expected(made)
@@ -214,15 +194,7 @@ class CaptureBehaviour(CaptureInputs):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.onnx")
             onnx.save(shapes_on_the_cpu(), path)
-            command = [
-                sys.executable,
-                "-m",
-                "onnxruntime.backend",
-                "inspect",
-                path,
-                "--json",
-                *self.flags,
-            ]
+            command = [sys.executable, "-m", "onnxruntime.backend", "inspect", path, "--json", *self.flags]
             command += ["--provider-option", f"{error.provider}.{error.key}=1"]
             ran = subprocess.run(command, capture_output=True, check=True)
             found = json.loads(ran.stdout)
@@ -249,17 +221,8 @@ class CaptureBehaviour(CaptureInputs):
                 self.check_run(rep, expected, self.data(i, 3, 4), run_config={"gpu_graph_id": -1})
             self.assertEqual(ids, [])
             for i in range(12):
-                self.check_run(
-                    rep,
-                    expected,
-                    self.data(i, 3, 4),
-                    run_config={"gpu_graph_id": -1} if i % 2 else None,
-                )
-        self.check_run(
-            self.prepare(chain(), run_config={"gpu_graph_id": -1}),
-            expected,
-            self.data(0, 3, 4),
-        )
+                self.check_run(rep, expected, self.data(i, 3, 4), run_config={"gpu_graph_id": -1} if i % 2 else None)
+        self.check_run(self.prepare(chain(), run_config={"gpu_graph_id": -1}), expected, self.data(0, 3, 4))
 
     def test_eight_threads(self):
         rep, expected = self.prepare(chain(20)), Expected(chain(20))

@@ -13,14 +13,7 @@ from onnx import numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from helpers.capture import (
-    Checks,
-    Expected,
-    capture_of,
-    captured_ids,
-    chain,
-    two_inputs,
-)
+from helpers.capture import Checks, Expected, capture_of, captured_ids, chain, two_inputs
 from helpers.models import parsed
 from onnxruntime import OrtValue
 from onnxruntime.backend.capture import graphs
@@ -53,10 +46,7 @@ class CaptureInputs(Checks):
         with mock.patch.object(graphs.Capture, "run", side_effect=AssertionError("not the fast path")):
             for i in range(8):
                 a, b = self.data(2 * i, 5), self.data(2 * i + 1, 5)
-                self.check(
-                    rep.run(({"A": a, "B": b}, {"B": b, "A": a}, [a, b], (a, b))[i % 4]),
-                    expected(a, b),
-                )
+                self.check(rep.run(({"A": a, "B": b}, {"B": b, "A": a}, [a, b], (a, b))[i % 4]), expected(a, b))
 
     def test_an_input_that_no_node_reads(self):
         made = parsed("(float[3] U, float[N,4] X) => (float[N,4] Y) { Y = Neg (X) }")
@@ -71,16 +61,9 @@ class CaptureInputs(Checks):
 
     def test_an_input_that_is_an_output(self):
         x = "float[2] X"  # whether a node reads it or not, and at any position
-        for inputs, first, second in (
-            (x, "X", "Y"),
-            (x, "Y", "X"),
-            (f"float[2] U, {x}", "U", "Y"),
-        ):
+        for inputs, first, second in ((x, "X", "Y"), (x, "Y", "X"), (f"float[2] U, {x}", "U", "Y")):
             made = parsed(f"({inputs}) => (float[2] {first}, float[2] {second}) {{ Y = Neg (X) }}")
-            with self.assertRaisesRegex(
-                RuntimeError,
-                "'[UX]' is an input, .*Prepare the model without graph capture",
-            ):
+            with self.assertRaisesRegex(RuntimeError, "'[UX]' is an input, .*Prepare the model without graph capture"):
                 self.prepare(made)
         made = chain()
         made.graph.output.append(made.graph.output[0])

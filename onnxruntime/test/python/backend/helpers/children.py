@@ -32,11 +32,7 @@ _ALONE = threading.Lock()
 
 
 def run_code(
-    code: str,
-    *arguments: str,
-    input: bytes = b"",
-    cwd: Path = FOLDER,
-    env: Mapping[str, str] | None = None,
+    code: str, *arguments: str, input: bytes = b"", cwd: Path = FOLDER, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a new process, and return its status and output.
 
@@ -55,12 +51,7 @@ def run_code(
     else:
         request = json.dumps([code, arguments, str(cwd), environment])
         status, out, err = _run_in_fork(request.encode(), input)
-    return subprocess.CompletedProcess(
-        command,
-        status,
-        out.decode(errors="replace"),
-        err.decode(errors="replace"),
-    )
+    return subprocess.CompletedProcess(command, status, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 def _run_in_fork(request: bytes, stdin: bytes) -> tuple[int, bytes, bytes]:
@@ -88,12 +79,7 @@ def _server() -> socket.socket:
     with theirs:
         # A fork does not have the threads that OpenBLAS and ORT's telemetry start during the import.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "ORT_DISABLE_TELEMETRY": "1"}
-        process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=theirs,
-            stdout=subprocess.DEVNULL,
-            env=environment,
-        )
+        process = subprocess.Popen([sys.executable, __file__], stdin=theirs, stdout=subprocess.DEVNULL, env=environment)
     ours.settimeout(300)
     atexit.register(process.wait)  # after the end of the connection
     atexit.register(ours.close)

@@ -31,10 +31,7 @@ HAS_BUILT_IN_OPENVINO = "OPENVINO" in onnxruntime.get_device()
 WEBGPU = "WebGpuExecutionProvider"
 INTEL = 0x8086
 # OpenVINO's plugin EP reads these options only inside load_config.
-_PROPERTIES = {
-    "num_of_threads": "INFERENCE_NUM_THREADS",
-    "precision": "INFERENCE_PRECISION_HINT",
-}
+_PROPERTIES = {"num_of_threads": "INFERENCE_NUM_THREADS", "precision": "INFERENCE_PRECISION_HINT"}
 NO_CPU = {"session.disable_cpu_ep_fallback": "1"}
 
 
@@ -183,10 +180,7 @@ class ThreadTests:
                 share = share_of_busiest_thread(lambda rep=rep: rep.run([array]))
                 if low <= share <= high:
                     break
-            self.assertTrue(
-                low <= share <= high,
-                f"{share}: this needs a machine with two cores or more",
-            )
+            self.assertTrue(low <= share <= high, f"{share}: this needs a machine with two cores or more")
 
 
 def share_of_busiest_thread(call: Callable[[], object], windows: int = 10) -> float:

@@ -84,8 +84,7 @@ def two_nodes(shape: Sequence[int | str | None] = (2, 3)) -> ModelProto:
 
 
 def open_session(
-    kind: type = onnxruntime.InferenceSession,
-    providers: Sequence[str] = ("CPUExecutionProvider",),
+    kind: type = onnxruntime.InferenceSession, providers: Sequence[str] = ("CPUExecutionProvider",)
 ) -> onnxruntime.InferenceSession:
     """Create a session of ``two_nodes`` without the backend."""
     return kind(two_nodes().SerializeToString(), providers=providers)
@@ -161,10 +160,7 @@ def cancelled() -> onnxruntime.backend.Cancellation:
 def same_array(got: object, expected: np.ndarray) -> None:
     """Fail unless a value is an array of the same type, shape and bytes."""
     of = (type(got), got.dtype, got.shape, got.tobytes())
-    assert of == (np.ndarray, expected.dtype, expected.shape, expected.tobytes()), (
-        got,
-        expected,
-    )
+    assert of == (np.ndarray, expected.dtype, expected.shape, expected.tobytes()), (got, expected)
 
 
 def no_session_opens():

@@ -39,8 +39,7 @@ GELU_IN_BRANCH = model(
     f"(float[4] x, bool c) => (float[4] y) {{ y = If(c) <then_branch=a () => {_GELU}, else_branch=b () => {_GELU}> }}"
 )
 CONV = model(
-    "(float[1, 4, 8, 8] x) => (float[1, 4, 6, 6] y) { y = Conv<group=4>(x, w) }",
-    w=np.ones((4, 1, 3, 3), "f4"),
+    "(float[1, 4, 8, 8] x) => (float[1, 4, 6, 6] y) { y = Conv<group=4>(x, w) }", w=np.ones((4, 1, 3, 3), "f4")
 )
 # One head of size 16.
 GQA = model(
@@ -51,8 +50,7 @@ GQA = model(
     total=np.int32(4),
 )
 FOLDABLE = model(
-    "(float[4] x) => (float[4] y) { zeros = ConstantOfShape(shape) y = Add(x, zeros) }",
-    shape=np.array([4], np.int64),
+    "(float[4] x) => (float[4] y) { zeros = ConstantOfShape(shape) y = Add(x, zeros) }", shape=np.array([4], np.int64)
 )
 FUNCTION = model(
     "(float[4] x) => (float[4] y) { y = local.grow(x) }",
@@ -107,10 +105,7 @@ def dequantized_matmul(block: int = 0) -> bytes:
         s=np.asarray(random.random(shape) * 0.1, np.float32),
     )
     # numpy and onnx before 1.19 do not have arrays of int4.
-    for name, values in (
-        ("w", random.integers(-8, 8, (128, 128))),
-        ("z", np.zeros(shape, int)),
-    ):
+    for name, values in (("w", random.integers(-8, 8, (128, 128))), ("z", np.zeros(shape, int))):
         made.graph.initializer.append(helper.make_tensor(name, TensorProto.INT4, values.shape, values.flatten()))
     return made.SerializeToString()
 

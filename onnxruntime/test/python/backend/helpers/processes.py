@@ -43,12 +43,7 @@ def device_of(name: str, plugin: bool = True, hardware: str = "CPU") -> SimpleNa
 
 
 @contextlib.contextmanager
-def process_with(
-    bundled: tuple[str, ...] = (),
-    plugins: tuple[str, ...] = (),
-    build: str = "CPU",
-    devices=(),
-):
+def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), build: str = "CPU", devices=()):
     """A process in which ORT reports these EPs. A plugin EP that is listed twice has two devices.
 
     No session has parts, which have tests of their own.

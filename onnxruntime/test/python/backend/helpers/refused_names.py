@@ -118,9 +118,7 @@ REFUSED = {
         "reads files": "qnn.lora_config",
         "wrong results": "disable_synchronize_execution_providers",
     },
-    "every EP": {
-        "loads a library": "provider_factory_entry_point shared_lib_path",
-    },
+    "every EP": {"loads a library": "provider_factory_entry_point shared_lib_path"},
     "CUDAExecutionProvider, built-in": {
         "loads a library": "external_data_loader_use_gds",
         "raw pointer": "gpu_external_alloc gpu_external_empty_cache gpu_external_free user_compute_stream",
@@ -319,21 +317,11 @@ REFUSED = {
         """,
         "raw pointer": "session_options",
     },
-    "XnnpackExecutionProvider, built-in": {
-        "not verified": "intra_op_num_threads",
-    },
-    "ACLExecutionProvider, built-in": {
-        "not verified": "enable_fast_math",
-    },
-    "DnnlExecutionProvider, built-in": {
-        "not verified": "num_of_threads",
-    },
-    "JsExecutionProvider, built-in": {
-        "no effect": "preferredLayout",
-    },
-    "WebNNExecutionProvider, built-in": {
-        "no effect": "deviceType",
-    },
+    "XnnpackExecutionProvider, built-in": {"not verified": "intra_op_num_threads"},
+    "ACLExecutionProvider, built-in": {"not verified": "enable_fast_math"},
+    "DnnlExecutionProvider, built-in": {"not verified": "num_of_threads"},
+    "JsExecutionProvider, built-in": {"no effect": "preferredLayout"},
+    "WebNNExecutionProvider, built-in": {"no effect": "deviceType"},
 }
 REFUSED["OpenVINOExecutionProvider.AUTO, plugin"] = REFUSED["OpenVINOExecutionProvider, plugin"]
 

@@ -37,10 +37,7 @@ def wait_for_release(is_released: Callable[[], object]) -> None:
 
 
 def at_every_moment(
-    act: Callable[[], None],
-    call: Callable[[], object],
-    check: Callable[[object], None],
-    opcodes: bool = False,
+    act: Callable[[], None], call: Callable[[], object], check: Callable[[object], None], opcodes: bool = False
 ) -> None:
     """Call a function again and again, and act one moment later each time, until no moment of the call is left.
 
@@ -54,11 +51,7 @@ def at_every_moment(
     def watch(frame: FrameType, event: str, _: object) -> Callable:
         nonlocal left
         frame.f_trace_opcodes = opcodes
-        if event in (
-            "opcode",
-            "call",
-            "c_return",
-        ):  # a Python function begins, or a C function has returned
+        if event in ("opcode", "call", "c_return"):  # a Python function begins, or a C function has returned
             left -= 1
             if left == 0:
                 act()
