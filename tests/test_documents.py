@@ -53,6 +53,7 @@ DOCUMENTS = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "onnxruntime" / "test" / "python" / "backend" / "software_cuda" / "README.md",
+    ROOT / "tools" / "ort_defects" / "README.md",
 ]
 _FENCE = re.compile(
     r"^(?:<!-- (?P<mark>needs|file) (?P<name>\S+) -->\n)?"
@@ -305,9 +306,9 @@ class FormTest(unittest.TestCase):
         self.assertEqual(missing, set())
 
     def test_every_defect_has_its_program_and_its_row(self):
-        table = (ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        table = (DEFECTS / "README.md").read_text(encoding="utf-8")
         programs = {program.stem: program.read_text(encoding="utf-8") for program in DEFECTS.glob("*.py")}
-        rows = re.findall(r"(?m)^\| (.*) \| .* \| \[(\w+)\]\(\.\./tools/ort_defects/\2\.py\) \| \w+ \|$", table)
+        rows = re.findall(r"(?m)^\| (.*) \| .* \| \[(\w+)\]\(\2\.py\) \| \w+ \|$", table)
         self.assertEqual(sorted(name for _, name in rows), sorted(programs))
         for title, name in rows:
             compile(programs[name], name, "exec")

@@ -86,10 +86,10 @@ class ToolTest(unittest.TestCase):
         )
 
     def test_the_defects_of_a_release(self):
-        rows = [f"| Text | {releases} | [{i}](../tools/{i}.py) | No |" for i, releases in enumerate(RELEASES)]
-        shown = [f"tools/{i}.py" for i, shows in enumerate(RELEASES.values()) if shows]
+        rows = [f"| Text | {releases} | [{i}]({i}.py) | No |" for i, releases in enumerate(RELEASES)]
+        shown = [f"tools/ort_defects/{i}.py" for i, shows in enumerate(RELEASES.values()) if shows]
         self.assertEqual(tool.listed_defects("\n".join(rows), "onnxruntime", "1.32.0"), shown)
-        document = (tool.ROOT / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        document = (tool.ROOT / "tools" / "ort_defects" / "README.md").read_text(encoding="utf-8")
         for base, known in tool.setup.BASES.items():
             programs = tool.listed_defects(document, base, known)
             self.assertTrue(programs, f"{base} {known}")

@@ -174,12 +174,12 @@ def listed_defects(document: str, base: str, known: str) -> list[str]:
     releases = re.compile(rf"{base} (1\.[\d.]*\d(?:(?:, and|,| and| to) 1\.[\d.]*\d)*)")
     least = numbers(known)[:2]
     found = []
-    for row, program in re.findall(r"^\|[^|]*\|([^|]*)\| \[\w+\]\(\.\./(\S+\.py)\)", document, re.MULTILINE):
+    for row, program in re.findall(r"^\|[^|]*\|([^|]*)\| \[\w+\]\((\w+\.py)\)", document, re.MULTILINE):
         shown: list[str] = []
         for versions in releases.findall(row):
             shown += re.findall(r"1\.[\d.]*\d", versions)
         if any(numbers(version)[:2] >= least for version in shown):
-            found.append(program)
+            found.append(f"tools/ort_defects/{program}")
     return found
 
 
@@ -281,7 +281,7 @@ class Trial:
         yield f"Stock backend, lines of the diff since {self.known}", lines
 
     def defects(self) -> Iterator[Finding]:
-        document = (self.copy / "docs" / "ort-defects.md").read_text(encoding="utf-8")
+        document = (self.copy / "tools" / "ort_defects" / "README.md").read_text(encoding="utf-8")
         listed = listed_defects(document, self.name, self.known)
         gone = []
         for program in listed:

@@ -13,7 +13,7 @@ The conditions below exclude the branches of the EP's sources that copy (``onnxr
 Not permitted, because their kernels copy or clear: ScatterND, ScatterElements, LSTM, GRU. Operators of decoders and of
 quantized weights are not permitted, because their kernels differ from GPU to GPU. Nor is DequantizeLinear: even runs
 without capture can leave its output unwritten. On tensors without elements, runs without capture fail, too
-(``docs/ort-defects.md``).
+(``tools/ort_defects/README.md``).
 """
 
 from __future__ import annotations

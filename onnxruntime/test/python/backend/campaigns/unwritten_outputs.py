@@ -34,7 +34,7 @@ import onnxruntime
 from campaigns.children import in_children
 from onnxruntime import InferenceSession, OrtArenaCfg, OrtMemoryInfo, SessionOptions
 
-# Operators that docs/ort-defects.md lists.
+# Operators that tools/ort_defects/README.md lists.
 KNOWN = {"Concat", "ReverseSequence", "Scan"}
 PATTERNS = (0xA7, 0x5B)
 _SIZES = {256: 32, 1 << 12: 16, 1 << 16: 4, 1 << 18: 2}  # number of blocks by their bytes
