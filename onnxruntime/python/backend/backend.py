@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from onnx import ModelProto
 from onnx.backend.base import Backend
@@ -21,21 +20,16 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn, without_frames
+from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.limits import LIMITS, Limits
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.direct_route import is_ort
-from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, verification
-from onnxruntime.backend.session.reports import Applied
-
-# By id, each session that `prepare` has created and passes to `prepare` of the class, with its settings and attributes.
-_handed_over: dict[int, tuple[InferenceSession, Applied, Mapping]] = {}
+from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, state, verification
 
 
 class OnnxRuntimeBackend(Backend):
@@ -85,7 +79,6 @@ class OnnxRuntimeBackend(Backend):
         return presence.supports_device(device, get_device())
 
     @classmethod
-    @without_frames
     def prepare(
         cls,
         model,
@@ -102,8 +95,11 @@ class OnnxRuntimeBackend(Backend):
         Load a model and prepare it for runs.
 
         A ``ModelProto`` becomes bytes, and bytes become a session. This method receives each form, because subclasses
-        override it and expect each form. The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the
-        caller does not specify, under the same allowlist.
+        override it and expect each form. The session is created with the settings of the call with bytes or a path.
+        In the call with the session, a subclass can add a ``run_config``, and must not add other settings.
+
+        The environment variable ``ORT_ONNX_BACKEND_CONFIG`` adds settings that the caller does not specify, under the
+        same allowlist.
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
@@ -123,11 +119,13 @@ class OnnxRuntimeBackend(Backend):
         :raises unittest.SkipTest: if a ``ModelProto`` imports an opset that the installed onnx has not released, or
             ORT lacks one of its operators. Not if ``allowReleasedOpsetsOnly`` is false: see :meth:`is_opset_supported`.
         """
-        values = (provider_options, session_config, run_config, session_options, free_dimension_overrides)
-        keywords = {name: value for name, value in zip(KEYWORDS, values, strict=True) if value is not None}
-        handed_over = _handed_over.pop(id(model), None)
-        if handed_over is not None:
-            return _prepare_created(*handed_over, keywords, kwargs)
+        keywords = _specified(
+            provider_options=provider_options,
+            session_config=session_config,
+            run_config=run_config,
+            session_options=session_options,
+            free_dimension_overrides=free_dimension_overrides,
+        )
         if isinstance(model, (InferenceSession, OnnxRuntimeBackendRep)):
             return _prepare_open(model, device, keywords, kwargs)
         if hasattr(model, "SerializeToString") and hasattr(model, "graph"):
@@ -136,7 +134,6 @@ class OnnxRuntimeBackend(Backend):
         return _prepare_source(cls, source, device, keywords, kwargs)
 
     @classmethod
-    @without_frames
     def run_model(  # type: ignore[override]  # a list, as from the stock backend
         cls, model, inputs, device: str | None = None, **kwargs
     ) -> list:
@@ -150,9 +147,10 @@ class OnnxRuntimeBackend(Backend):
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.
         """
-        limits = _taken(kwargs, LIMITS)
+        # A subclass may not accept keyword arguments that are not specified.
+        limits = _specified(**{name: kwargs.pop(name, None) for name in LIMITS})
         Limits(**limits)
-        keywords = _taken(kwargs, KEYWORDS)
+        keywords = _specified(**{name: kwargs.pop(name, None) for name in KEYWORDS})
         allowlist = request.allowlist(request.of_environment(), Process())
         run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, request.read(request.ARGUMENTS, kwargs)))
 
@@ -172,10 +170,9 @@ class OnnxRuntimeBackend(Backend):
         raise NotImplementedError("Running single nodes is not implemented. Run a model that contains the node")
 
 
-def _taken(arguments: dict, names: Iterable[str]) -> dict:
-    """Take these keyword arguments, and return those that are not ``None``: a subclass may not accept the others."""
-    taken = {name: arguments.pop(name, None) for name in names}
-    return {name: value for name, value in taken.items() if value is not None}
+def _specified(**arguments: Any) -> dict[str, Any]:
+    """Return the keyword arguments that are not ``None``."""
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _prepare_proto(
@@ -205,7 +202,6 @@ def _prepare_source(
     backend: type[OnnxRuntimeBackend], source: str | bytes, device: str | None, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Create a session from a path or bytes, verify it, and prepare it."""
-    started = time.perf_counter()
     if device is not None:
         _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
@@ -226,13 +222,10 @@ def _prepare_source(
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     verification.check(session, permit)
-    applied = reports.of(session, permit, libraries)
-    try:
-        _handed_over[id(session)] = session, applied, attributes
-        rep = backend.prepare(session, device, **attributes)
-    finally:
-        _handed_over.pop(id(session), None)  # prepare of a subclass may not pass the session on
-    _log(rep, time.perf_counter() - started)
+    kept = state.of(session)
+    kept.applied = reports.of(session, permit, libraries)  # for prepare of the class, which receives the session
+    rep = backend.prepare(session, device, **attributes)
+    kept.applied = None  # prepare of a subclass may not pass the session on
     return rep
 
 
@@ -245,56 +238,19 @@ def _check_device(backend: type[OnnxRuntimeBackend], device: str) -> None:
     presence.reject_device(device, supported)
 
 
-def _log(rep: object, seconds: float) -> None:
-    """Write a record with the reports of a prepared model to the logger of this package."""
-    logging = sys.modules.get("logging")  # long to import, and without it no program reads records
-    if logging is None:
-        return
-    logger = logging.getLogger(__package__)
-    if logger.isEnabledFor(logging.INFO):
-        logger.info("Prepared in %.3f s: %s", seconds, repr(rep))  # a record does not keep the session
-
-
-def _prepare_created(
-    session: InferenceSession, applied: Applied, passed: Mapping, keywords: dict, attributes: dict
-) -> OnnxRuntimeBackendRep:
-    """Prepare a session that :func:`_prepare_source` has just created. A subclass can add the same settings again.
-
-    :param passed: the attributes that a subclass passes on if it adds none.
-    """
-    rep = OnnxRuntimeBackendRep(session, applied=applied)
-    run_config = keywords.pop("run_config", None)
-    known = attributes.keys() & SESSION_ATTRIBUTES.keys()
-    added = {name: attributes[name] for name in known if attributes[name] is not passed.get(name)}
-    if keywords or added:
-        _check_unchanged(keywords, added, applied.configuration)
-    if run_config is None:
-        return rep
-    return rep.with_run_config(run_config)
-
-
-def _check_unchanged(keywords: dict, attributes: dict, before: Mapping[str, Mapping]) -> None:
-    """Check that a session already has the settings that a subclass adds to each call of ``prepare``."""
-    requested = request.of_call(keywords, attributes, environment=())
-    request.add(requested, before, KEYWORDS)
-    process = presence.process(get_available_providers())
-    after = permit_of(requested, Allowlist(process)).configuration()
-    for keyword in (*keywords, "session_options"):
-        if after.get(keyword, {}) != before.get(keyword, {}):
-            reject(
-                Place(keyword), "prepare of a subclass changes the settings of its session. Add equal ones to each call"
-            )
-
-
 def _prepare_open(
     model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
-    """Prepare a session of the caller or a prepared model, to which only a run config can apply."""
+    """Prepare a session or a prepared model, to which only a run config can apply."""
+    from_environment: tuple[str, ...] = ()
     if isinstance(model, OnnxRuntimeBackendRep):
-        # It has the environment's entries already, and its caller's own entries win over them.
-        rep, from_environment = model, []
+        rep = model  # it has the environment's entries already, and its caller's own entries win over them
+    elif is_ort(model) and state.of(model).applied:
+        rep = OnnxRuntimeBackendRep(model, applied=state.of(model).applied)
+        device, attributes = None, {}  # of the call that created the session
     else:
-        rep, from_environment = OnnxRuntimeBackendRep(model), ["run_config"]
+        rep = OnnxRuntimeBackendRep(model)
+        from_environment = ("run_config",)
     requested = request.of_call(keywords, attributes, environment=from_environment)
     unknown_arguments.warn_or_reject(requested.attributes, ())
 

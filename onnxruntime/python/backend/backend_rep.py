@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from onnx.backend.base import BackendRep
 
@@ -25,25 +25,11 @@ from onnxruntime.backend.session.plan import Plan
 from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
 
 
-class _NameOfSession:
-    """A name of a session's API that a prepared model does not have. Its error suggests a replacement.
-
-    A method ``__getattr__`` would do the same, but makes Python look up each attribute of the model more slowly.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, rep: object, owner: object = None) -> NoReturn:
-        problem = f"a prepared model has no attribute {self._name!r}"
-        advice = suggestions().of_session(self._name)
-        raise AttributeError(problem + advice, name=self._name, obj=rep)
-
-
 class OnnxRuntimeBackendRep(BackendRep):
     """A prepared model: an :class:`onnxruntime.InferenceSession`, its run config, and the settings that ORT reports."""
 
-    # For a subclass that sets ``_session`` itself.
+    # For a subclass that sets ``_session`` itself, or whose constructor fails.
+    _session: Any = None
     _applied = NOTHING_APPLIED
     _plan: Plan | None = None
 
@@ -189,8 +175,11 @@ class OnnxRuntimeBackendRep(BackendRep):
                 text += f", {report}={values!a}"
         return f"<{text}>"
 
-    def __dir__(self) -> list[str]:
-        return [name for name in object.__dir__(self) if name not in _NAMES_OF_SESSION]
+    def __getattr__(self, name: str) -> NoReturn:
+        problem = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if hasattr(InferenceSession, name):
+            problem += f". Use rep.session.{name}"
+        raise AttributeError(problem, name=name, obj=self)
 
     def __copy__(self) -> OnnxRuntimeBackendRep:
         copied = object.__new__(type(self))
@@ -295,10 +284,3 @@ class OnnxRuntimeBackendRep(BackendRep):
         if outputs is None:
             outputs = plan.run(inputs, settings)
         return outputs
-
-
-_NAMES_OF_SESSION = set()
-for _name in (*dir(InferenceSession), "inputs", "input_names", "outputs", "output_names"):
-    if not _name.startswith("_") and not hasattr(OnnxRuntimeBackendRep, _name):
-        _NAMES_OF_SESSION.add(_name)
-        setattr(OnnxRuntimeBackendRep, _name, _NameOfSession(_name))

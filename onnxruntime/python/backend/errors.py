@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from collections.abc import Iterable
+from functools import cache
 from types import FrameType
-from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
@@ -20,8 +20,6 @@ NOT_PERMITTED = "is not permitted via the backend API"
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
@@ -123,19 +121,6 @@ def _raise(error: type[NotPermittedError], message: str, place: Place, reason: s
     raise error(
         message, keyword=place.keyword, provider=place.provider, key=place.key or "", value=value, reason=reason
     ) from None
-
-
-def without_frames(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Return a function whose refusals have no frames of the look-ups."""
-
-    @wraps(function)
-    def call(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
-        try:
-            return function(*arguments, **keywords)
-        except NotPermittedError as refusal:
-            raise refusal.with_traceback(None) from None
-
-    return call
 
 
 def show(value: Any) -> str:

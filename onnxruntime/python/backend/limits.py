@@ -25,7 +25,7 @@ from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
-from onnxruntime.backend.errors import Place, reject_type, reject_value, without_frames
+from onnxruntime.backend.errors import Place, reject_type, reject_value
 from onnxruntime.backend.runs.errors import RunCancelledError
 
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
@@ -69,7 +69,6 @@ class Limits:
     #: The options of the run, which no other run uses.
     options: RunOptions
 
-    @without_frames
     def __init__(self, timeout: Any = None, cancellation: Any = None) -> None:
         """Check the keyword arguments of a run, which :data:`LIMITS` lists."""
         seconds: Any = None

@@ -79,14 +79,6 @@ def beside(key: str, text: str, default: str = "0") -> Need:
     return only_warns(f"{key}={text}", lambda facts, _: facts.session_config.get(key, default) == text)
 
 
-def read_by(*operators: str) -> Need:
-    """Return the need of one of the operators that read a key, or that ORT rewrites into such operators.
-
-    ORT records the operators after ORT_ENABLE_BASIC. Its passes can remove operators whose keys they have read.
-    """
-    return only_warns(f"a model with {' or '.join(operators)}", lambda *_: True, operators=operators)
-
-
 def optimizes(level: GraphOptimizationLevel) -> Need:
     """Return the need of a graph optimization level at which the pass that reads a key runs."""
     least, what = int(level), f"graph_optimization_level={level.name} or more"

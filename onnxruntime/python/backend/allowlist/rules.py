@@ -30,8 +30,6 @@ class Need(NamedTuple):
     warns_always: bool = False
     # The consequence otherwise: as the end of "Otherwise, ...", or, in a warning, after the name of the setting.
     otherwise: str = "ORT ignores or rejects it"
-    # Of which the model must have one. Only a session that exists shows its operators.
-    operators: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:

@@ -30,7 +30,6 @@ from onnxruntime.backend.allowlist.conditions import (
     may_spin,
     only_warns,
     optimizes,
-    read_by,
 )
 from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
 from onnxruntime.backend.allowlist.rules import Need, Rule, switch, switch_on
@@ -49,8 +48,6 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 # that it may fold: in bytes of each value, where ORT has a cap, and else in elements, of which each takes 12 bytes in
 # ORT 1.24.1 and 9 to 17 in OpenVINO.
 MOST_FOLDED = 2**24
-
-_NBITS = read_by("MatMulNBits", "DequantizeLinear")
 
 # If the session lacks the part of ORT that a switch controls, it is off.
 _switch_on = partial(switch_on, already_so=("0",))
@@ -86,7 +83,7 @@ _EXTENDED = optimizes(GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
 _FULL = only_warns(f"{_MINIMAL} other than 'apply'", lambda facts, _: facts.session_config.get(_MINIMAL) != "apply")
 _QDQ_FUSION = beside(_NO_QDQ_FUSION, "0")
 _FUSED = "DequantizeLinear and MatMul become MatMulNBits"
-_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"), _NBITS)
+_QDQ_FUSES = (_QDQ_FUSION, _enabled("QDQSelectorActionTransformer"))
 _QDQ_KEPT = beside(_NO_QDQ_FUSION, "1")
 
 # At every level: an entry that turns work off is met anyway by a level that does not do this work.
@@ -124,7 +121,6 @@ SESSION_CONFIG: dict[str, Rule] = {
         "BNSH",
         "Layout of the value cache of GroupQueryAttention. The cache's input and output have shapes of this layout.",
         since=(1, 30),
-        needs=(read_by("GroupQueryAttention"),),
     ),
 }
 
@@ -150,12 +146,11 @@ _OF_BASIC_PASSES = {
 }
 _OF_EXTENDED_PASSES = {
     "optimization.enable_gelu_approximation": switch(
-        "Replaces Gelu by its tanh approximation.",
-        needs=(_enabled("GeluApproximation"), _FULL, read_by("Gelu", "BiasGelu", "Erf")),
+        "Replaces Gelu by its tanh approximation.", needs=(_enabled("GeluApproximation"), _FULL)
     ),
     "session.enable_quant_qdq_cleanup": switch(
         "Removes remaining Q-DQ pairs, and the rounding that they cause.",
-        needs=(_enabled("QDQFinalCleanupTransformer"), read_by("QuantizeLinear")),
+        needs=(_enabled("QDQFinalCleanupTransformer"),),
     ),
     "session.qdq_matmulnbits_accuracy_level": Rule(
         Integer(0, 4), "4", f"Accuracy level if {_FUSED}.", needs=_QDQ_FUSES
@@ -256,14 +251,10 @@ SESSION_CONFIG |= {
     ),
     # Tried on no other CPU.
     "mlas.nchwc_depthwise_sliding": _switch_on(
-        "Uses the sliding-window kernel for depthwise convolution.",
-        since=(1, 31),
-        needs=(X86_64, read_by("Conv", "FusedConv")),
+        "Uses the sliding-window kernel for depthwise convolution.", since=(1, 31), needs=(X86_64,)
     ),
-    "mlas.qnbit.force_fp32": switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(X86_64, _NBITS)),
-    "mlas.use_lut_gemm": switch(
-        "Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(X86_64, _PREPACKING, _NBITS)
-    ),
+    "mlas.qnbit.force_fp32": switch("Computes n-bit MatMulNBits in float32.", since=(1, 31), needs=(X86_64,)),
+    "mlas.use_lut_gemm": switch("Uses lookup-table kernels for 2-bit MatMulNBits.", needs=(X86_64, _PREPACKING)),
     # Memory and loading.
     _NO_PREPACKING: switch("Skips the repacking of constant weights at load time."),
     "session.prepack.enable_parallel": switch(

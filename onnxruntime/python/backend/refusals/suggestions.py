@@ -61,19 +61,6 @@ _INSTEAD = {
     "disabled_optimizers": "Use session_config={'optimization.disable_specified_optimizers': 'NAME;NAME'}",
     "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
 }
-# What replaces a name of InferenceSession. The other names are attributes of rep.session.
-_OF_SESSION = {
-    "get_providers": "rep.providers",
-    "get_provider_options": "rep.provider_options",
-    "get_session_options": "rep.session_options and rep.session_config",
-    "run_async": "rep.run in a thread",
-    "run_with_ort_values": "rep.run, which accepts OrtValue objects",
-    # Names of other libraries.
-    "inputs": "rep.session.get_inputs()",
-    "input_names": "rep.session.get_inputs(), whose items have a name",
-    "outputs": "rep.session.get_outputs()",
-    "output_names": "rep.session.get_outputs(), whose items have a name",
-}
 
 
 def provider_named(name: str, others: Iterable[str] = ()) -> str:
@@ -89,12 +76,6 @@ def provider_named(name: str, others: Iterable[str] = ()) -> str:
 
 def _short_name(provider: str) -> str:
     return provider.lower().removesuffix(_SUFFIX)
-
-
-def of_session(name: str) -> str:
-    """Return the sentence that suggests what replaces a name of ``InferenceSession`` in a prepared model."""
-    replacement = _OF_SESSION.get(name, f"rep.session.{name}")
-    return f". Use {replacement}"
 
 
 def device(requested: object, supported: list[str]) -> str:

@@ -16,7 +16,7 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, warn, without_frames
+from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, warn
 
 _MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
 _PLAIN = (bool, int, str)
@@ -65,7 +65,6 @@ class Overrides:
         self._kept[key] = settings
         return settings
 
-    @without_frames
     def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
         attributes = request.read(request.ARGUMENTS, attributes)

@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
 from onnxruntime.backend.runs.direct_route import Guard
-from onnxruntime.backend.session import attaching, failures, missing_providers, reports
+from onnxruntime.backend.session import attaching, failures, missing_providers
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -73,7 +73,7 @@ class Construction:
         for name, setting in permit.attributes.items():
             setattr(options, name, setting.value)
         entries = {_RELEASED_OPSETS: "1" if self.released_opsets else "0"}
-        if permit.explicit or reports.needs_of_operators(permit):
+        if permit.explicit:
             entries[RECORD_ASSIGNMENT] = "1"
         entries.update(dict.fromkeys(permit.stops_spinning, "0"))
         for key, setting in permit.session_config.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import count
 
 import onnxruntime
 from onnxruntime import SessionOptions
@@ -63,30 +62,13 @@ def reject_setting(error: Exception, permit: Permit) -> None:
 
 
 def reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
-    """Reject the options because of which ORT cannot attach a built-in EP, if ORT can attach the EP without options.
-
-    Each EP parses its options itself, and knows the devices. Not each error contains the option.
-    """
-    if not texts or not _attaches(name, {}):
+    """Reject the options of a built-in EP if ORT can attach the EP without options: the EP parses them itself."""
+    if not texts:
         return
-    for option, text in texts.items():
-        if not _attaches(name, {option: text}):
-            break
-    else:
-        reject(Place("provider_options", name), f"the EP rejects this combination of options. ORT error: {error}")
-    problem = f"the EP rejects the value {text!r}"
-    if option == "device_type":
-        problem = f"the device {text!r} is not available on this machine, or its driver is missing"
-    if option == "device_id":
-        number = next(index for index in count() if not _attaches(name, {option: str(index)}))
-        problem = f"the device {text} is not available on this machine, which has {number} devices of this EP"
-    reject(Place("provider_options", name, option), f"{problem}. ORT error: {error}")
-
-
-def _attaches(name: str, texts: Mapping[str, str]) -> bool:
-    """Return whether ORT attaches a built-in EP with these options to the options of a session."""
     try:
-        SessionOptions().add_provider(name, texts)
+        SessionOptions().add_provider(name, {})
     except Exception:  # ORT raises classes without a common base
-        return False
-    return True
+        return
+    option = next(iter(texts)) if len(texts) == 1 else None
+    problem = f"the EP rejects the options {dict(texts)}, or does not have the device. ORT error: {error}"
+    reject(Place("provider_options", name, option), problem)

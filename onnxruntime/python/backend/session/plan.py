@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.rules import Texts
-from onnxruntime.backend.errors import without_frames
 from onnxruntime.backend.limits import Limits
 from onnxruntime.backend.runs.direct_route import DirectRoute, inner_of, is_ort
 from onnxruntime.backend.runs.inputs import ModelInputs
@@ -48,7 +47,6 @@ class Plan:
                 self.inputs.check(feeds, error)
             raise
 
-    @without_frames
     def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
         """Run within limits, with separate run options and without the fast path."""
         separate = RunSettings(settings.attributes, settings.entries)

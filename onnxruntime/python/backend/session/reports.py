@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit, plain_copy
-from onnxruntime.backend.allowlist.rules import NOTHING, Need, Settings, Texts
-from onnxruntime.backend.errors import Place, warn
+from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts
+from onnxruntime.backend.errors import warn
 from onnxruntime.backend.provider_names import CPU, QNN
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session import missing_providers
@@ -61,11 +61,7 @@ def of(session: InferenceSession, permit: Permit, extensions: tuple[str, ...] = 
     if permit.attributes:
         options = session.get_session_options()
         attributes = {name: getattr(options, name) for name in permit.attributes}
-    for keyword, sentences in (
-        ("session_options", _changed(attributes, permit)),
-        ("session_config", _without_operators(session, permit)),
-        *permit.without_effect.items(),
-    ):
+    for keyword, sentences in (("session_options", _changed(attributes, permit)), *permit.without_effect.items()):
         for name, sentence in sentences.items():
             unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
             warnings.append(sentence)
@@ -101,34 +97,6 @@ def _changed(attributes: Mapping, permit: Permit) -> Texts:
     for name, setting in permit.attributes.items():
         if attributes[name] != setting.value and name not in permit.without_effect["session_options"]:
             sentences[name] = f"{name} was set to {setting.value}, and the session has {attributes[name]}"
-    return sentences
-
-
-def needs_of_operators(permit: Permit) -> dict[str, Need]:
-    """Return, by session config key, the need of an operator. A key that has no effect anyway has no such need."""
-    without_effect = permit.without_effect.get("session_config", NOTHING)
-    needs = {}
-    for key, setting in permit.session_config.items():
-        if key in without_effect:
-            continue
-        for need in setting.rule.needs:
-            if need.operators and not setting.rule.is_already_so(setting.text):
-                needs[key] = need
-    return needs
-
-
-def _without_operators(session: InferenceSession, permit: Permit) -> Texts:
-    """If ORT has a record of the operators, return a sentence about each key that no operator reads."""
-    needs = needs_of_operators(permit)
-    if not needs:
-        return {}
-    operators: set[str] = set()
-    for nodes in recorded_nodes(session).values():
-        operators.update(node.op_type for node in nodes)
-    sentences = {}
-    for key, need in needs.items():
-        if operators and operators.isdisjoint(need.operators):
-            sentences[key] = need.warning(Place("session_config", key=key))
     return sentences
 
 

@@ -23,6 +23,8 @@ class SessionState:
     """
 
     def __init__(self) -> None:
+        #: What ORT applied (``Applied``), from the creation of the session in ``prepare`` until ``prepare`` returns.
+        self.applied: Any = None
         #: Why each input of a run needs elements (``unwritten.py``), or ``""``.
         self.needs_elements = ""
         #: Whether the model can have a Concat, as a model that the application loaded can.

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from unittest import mock
 
 import numpy as np
-from helpers import observable_models as models
 from helpers.allowlist import NEWEST, permit, session_config
 from helpers.children import run_code
 from helpers.environment import environment
@@ -51,18 +50,6 @@ CANCELING = {
     (_MINIMAL, "apply"): [_GELU, _INT8, _X64],
     ("session.disable_quant_qdq", "1"): [_FUSED, _ACCURACY, _BLOCK, _INT8],
     ("session.disable_prepacking", "1"): ["session.prepack.enable_parallel", "mlas.use_lut_gemm"],
-}
-
-# The keys that only some operators read: a value other than the default, and a model with such an operator.
-READ_BY = {
-    "mlas.nchwc_depthwise_sliding": ("1", models.CONV),
-    "mlas.qnbit.force_fp32": ("1", models.matmul_nbits(4)),
-    "mlas.use_lut_gemm": ("1", models.matmul_nbits(2)),
-    "optimization.enable_gelu_approximation": ("1", models.GELU),
-    "session.enable_quant_qdq_cleanup": ("1", models.QDQ_BETWEEN),
-    "session.gqa_value_layout": ("BNHS", models.GQA),
-    "session.qdq_matmulnbits_accuracy_level": ("0", models.dequantized_matmul()),
-    "session.qdq_matmulnbits_block_size": ("16", models.dequantized_matmul()),
 }
 
 
@@ -170,9 +157,8 @@ class TestWithoutEffect(unittest.TestCase):
             if keyword == "session_options" or SESSION_CONFIG[name].since <= RELEASE:
                 with self.subTest(name):
                     self.assert_no_effect(keyword, name, **{keyword: {name: value}}, **without)
-                    model = READ_BY[name][1] if name in READ_BY else _MODEL
                     entries = OBSERVED[name].beside if name in OBSERVED else {}
-                    self.assert_effect(model, **{keyword: {name: value, **entries}}, **beside)
+                    self.assert_effect(**{keyword: {name: value, **entries}}, **beside)
         mode = prepare(_MODEL, inter_op_num_threads=1, **parallel).session.get_session_options().execution_mode
         self.assertEqual(mode, onnxruntime.ExecutionMode.ORT_SEQUENTIAL)
 
@@ -195,19 +181,6 @@ class TestWithoutEffect(unittest.TestCase):
         ):
             with self.subTest(keywords):
                 self.assert_effect(**keywords)
-
-    def test_keys_that_only_some_operators_read(self):
-        needing = {key for key, rule in SESSION_CONFIG.items() if any(need.operators for need in rule.needs)}
-        self.assertEqual(needing, {*READ_BY})
-        for key, (value, reading) in READ_BY.items():
-            with self.subTest(key):
-                if acts_here(SESSION_CONFIG[key]):
-                    self.assert_no_effect("session_config", key, session_config={key: value})
-                    self.assert_no_effect("session_config", key, session_config={key: value}, provider_options=None)
-                    self.assert_effect(reading, session_config={key: value})
-        # ORT has no record of the nodes of a model in ORT format.
-        for model in (models.GELU_IN_BRANCH, models.GELU_IN_FUNCTION, models.in_ort_format(models.RELU)):
-            self.assert_effect(model, session_config={"optimization.enable_gelu_approximation": True})
 
     def test_entries_that_cancel_each_other(self):
         """Each pair is observed: with the second entry, the first entry changes nothing."""

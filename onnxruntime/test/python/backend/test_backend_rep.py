@@ -10,7 +10,6 @@ import copy
 import gc
 import itertools
 import json
-import re
 import tempfile
 import unittest
 import warnings
@@ -70,6 +69,24 @@ class ClosingTest(unittest.TestCase):
         rep.close()  # again
         self.assertIn("closed", repr(rep))
         self.assertEqual(dict(rep.provider_options), {CPU: {}})  # the applied configuration stays available
+
+
+class NamesTest(unittest.TestCase):
+    def test_a_name_of_a_session_has_advice(self):
+        rep = prepare(two_nodes())
+        for name, advice in (("get_inputs", "Use rep.session.get_inputs$"), ("no_name", "has no attribute 'no_name'$")):
+            with self.assertRaisesRegex(AttributeError, advice):
+                getattr(rep, name)
+            self.assertFalse(hasattr(rep, name))
+
+    def test_a_subclass_whose_constructor_fails(self):
+        class Own(type(prepare(two_nodes()))):
+            def __init__(self) -> None:
+                raise ValueError
+
+        with mock.patch("sys.unraisablehook") as unraisable, self.assertRaises(ValueError):
+            Own()
+        unraisable.assert_not_called()
 
 
 class DescriptionTest(unittest.TestCase):
@@ -185,18 +202,6 @@ class ConfigurationTest(unittest.TestCase):
                     setattr(rep, name, None)
                 self.assertEqual(repr(getattr(rep, name)), before)
         self.assertFalse(NOTHING)
-
-    def test_each_model_has_one_record(self):
-        with self.assertLogs("onnxruntime.backend", "INFO") as logged:
-            rep = prepare(two_nodes(), provider_options={CPU: {}}, session_config=PREPACKING, unknown="of the caller")
-            rep.run([X])
-            rep.with_run_config(SHRINKING)
-        (record,) = logged.records
-        self.assertEqual(record.levelname, "INFO")
-        self.assertRegex(record.getMessage(), rf"^Prepared in \d+\.\d\d\d s: {re.escape(repr(rep))}$")
-        self.assertNotIn(rep, record.args)
-        with self.assertNoLogs("onnxruntime.backend", "WARNING"):
-            prepare(two_nodes())
 
     def test_where_the_nodes_are(self):
         rep = prepare(two_nodes(), provider_options={CPU: {}})

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import operator
-import re
 import unittest
 import warnings
 from unittest import mock
@@ -27,26 +25,6 @@ CPU = "CPUExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
 VARIABLE = "ORT_ONNX_BACKEND_CONFIG"
 X = np.ones((2, 3), np.float32)
-
-
-class InferenceSessionTest(unittest.TestCase):
-    def test_its_names_have_advice(self):
-        rep = onnxruntime.backend.prepare(two_nodes())
-        for name in (*dir(onnxruntime.InferenceSession), "inputs", "input_names", "outputs", "output_names"):
-            if not name.startswith("_") and not hasattr(type(rep), name):
-                with (
-                    self.subTest(name),
-                    self.assertRaisesRegex(AttributeError, f"no attribute '{name}'. Use rep.") as got,
-                ):
-                    getattr(rep, name)
-                for advised in re.findall(r"rep\.([\w.]+)", str(got.exception)):
-                    operator.attrgetter(advised)(rep)
-        self.assertFalse(hasattr(rep, "no_name"))
-        self.assertFalse(hasattr(rep, "get_inputs"))
-        self.assertNotIn("get_inputs", dir(rep))
-        # Python looks up each attribute of such a class more slowly, and rep.run with it.
-        self.assertFalse(hasattr(type(rep), "__getattr__"))
-        self.assertFalse(callable(rep))
 
 
 class OpenVinoNamesTest(unittest.TestCase):

@@ -116,39 +116,29 @@ class AttachTest(unittest.TestCase):
 
     def test_options_that_only_the_ep_rejects(self):
         """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
-        accepted = {"device_type": "CPU", "device_id": "1", "precision": "FP32", "use_tf32": "0"}
-        for ep, options, blamed in (
+        for ep, options, key in (
             (OPENVINO, {"device_type": "GPU"}, "device_type"),
-            (OPENVINO, {"precision": "FP32", "device_type": "HETERO:GPU,CPU"}, "device_type"),
-            (OPENVINO, {"device_type": "CPU", "precision": "FP32"}, ""),  # both together
-            (CUDA, {"use_tf32": True, "device_id": 1}, "use_tf32"),
-            (CUDA, {"use_tf32": False, "device_id": 2}, "device_id"),
+            (OPENVINO, {"device_type": "CPU", "precision": "FP32"}, ""),
+            (CUDA, {"device_id": 2}, "device_id"),
             (TENSORRT, {"device_id": 2}, "device_id"),
-            (OPENVINO, {}, None),
         ):
             for attaches in (True, False):
 
                 def add_provider(name: str, texts: dict[str, str], attaches: bool = attaches) -> None:
-                    accepts = all(texts[option] <= accepted[option] for option in texts)
-                    if not attaches or not accepts or len(texts) > 1:
+                    if texts or not attaches:
                         raise InvalidArgument("the configuration is not supported")
 
                 made = mock.Mock(add_provider=add_provider)
                 fails = mock.Mock(side_effect=RuntimeError("invalid option"))
-                if not options:
-                    made.add_provider = mock.Mock(side_effect=InvalidArgument)
                 with (
                     self.subTest(options, attaches=attaches),
                     process_with(bundled=(ep,)),
                     mock.patch.object(failures, "SessionOptions", lambda made=made: made),
+                    self.assertRaises(RuntimeError) as caught,
                 ):
-                    with self.assertRaises(RuntimeError) as caught:
-                        opening.create(b"", permit({ep: options}), (), made, session_class=fails)
-                    refusal = tuple(getattr(caught.exception, name, None) for name in ("keyword", "provider", "key"))
-                    expected = ("provider_options", ep, blamed) if attaches and options else (None,) * 3
-                    self.assertEqual(refusal, expected)
-                    if expected[2] == "device_id":
-                        self.assertIn("has 2 devices", str(caught.exception))
+                    opening.create(b"", permit({ep: options}), (), made, session_class=fails)
+                found = [getattr(caught.exception, name, None) for name in ("keyword", "provider", "key")]
+                self.assertEqual(found, ["provider_options", ep, key] if attaches else [None] * 3)
 
 
 class AvailableTest(unittest.TestCase):

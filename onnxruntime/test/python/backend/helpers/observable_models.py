@@ -30,24 +30,9 @@ RELU = model("(float[4] x) => (float[4] y) { y = Relu(x) }")
 SQUARE = model("(float[1] x) => (float[1] y) { y = Mul(x, x) }")
 GELU = model("(float[4] x) => (float[4] y) { y = com.microsoft.Gelu(x) }")
 CASTS = model("(float[4] x) => (float[4] y) { half = Cast<to=10>(x) back = Cast<to=1>(half) y = Relu(back) }")
-GELU_IN_FUNCTION = model(
-    "(float[4] x) => (float[4] y) { y = local.f(x) }",
-    '<domain: "local", opset_import: ["": 21, "com.microsoft": 1]> f (a) => (b) { b = com.microsoft.Gelu(a) }',
-)
 _GELU = "(float[4] z) { z = com.microsoft.Gelu(x) }"
 GELU_IN_BRANCH = model(
     f"(float[4] x, bool c) => (float[4] y) {{ y = If(c) <then_branch=a () => {_GELU}, else_branch=b () => {_GELU}> }}"
-)
-CONV = model(
-    "(float[1, 4, 8, 8] x) => (float[1, 4, 6, 6] y) { y = Conv<group=4>(x, w) }", w=np.ones((4, 1, 3, 3), "f4")
-)
-# One head of size 16.
-GQA = model(
-    """(float[1, 1, 16] q, float[1, 1, 16] k, float[1, 1, 16] v, float[1, 1, 4, 16] p, float[1, 1, 16, 4] w, int32[1] n)
-        => (float[1, 1, 16] y, float[1, 1, 4, 16] pp, float[1, 1, 16, 4] pw) {
-        y, pp, pw = com.microsoft.GroupQueryAttention<num_heads=1, kv_num_heads=1>(q, k, v, p, w, n, total)
-    }""",
-    total=np.int32(4),
 )
 FOLDABLE = model(
     "(float[4] x) => (float[4] y) { zeros = ConstantOfShape(shape) y = Add(x, zeros) }", shape=np.array([4], np.int64)
