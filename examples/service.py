@@ -266,16 +266,17 @@ def finite(text: str) -> float:
 def decode(name: str, value: object) -> object:
     """Return the value of an input. ``{"dtype": ..., "shape": [...], "base64": "..."}`` is an array."""
     if type(value) is not dict:
-        if contains_null(value):
-            raise BadRequest(422, f"inputs: {name!a}: null is not a value")
+        if lacks_values(value):
+            raise BadRequest(422, f"inputs: {name!a}: null and an empty list are not values")
         return value
     try:
         if value.keys() != {"dtype", "shape", "base64"} or value["dtype"] not in DTYPES:
             raise ValueError(f"expected dtype (one of {', '.join(DTYPES)}), shape, and base64")
         if type(value["shape"]) is not list or len(value["shape"]) > MOST_DIMENSIONS:
             raise ValueError(f"shape: expected a list of at most {MOST_DIMENSIONS} integers")
-        if any(type(size) is not int or not 0 <= size <= LONGEST_BODY for size in value["shape"]):
-            raise ValueError(f"shape: expected integers from 0 to {LONGEST_BODY}")
+        # Without elements, some of ORT's operators return memory of earlier runs, which are of other clients.
+        if any(type(size) is not int or not 1 <= size <= LONGEST_BODY for size in value["shape"]):
+            raise ValueError(f"shape: expected integers from 1 to {LONGEST_BODY}")
         data = from_base64(value["base64"])
         dtype = np.dtype(value["dtype"]).newbyteorder("<")
         size = math.prod(value["shape"]) * dtype.itemsize
@@ -295,9 +296,9 @@ def from_base64(text: object) -> bytes:
         raise ValueError(f"base64: expected {expected}") from None
 
 
-def contains_null(value: object) -> bool:
-    """Return whether a list contains a null. The backend and ORT read it as the text 'None' in a string input."""
-    return value is None or (type(value) is list and any(map(contains_null, value)))
+def lacks_values(value: object) -> bool:
+    """Return whether a list is empty or contains a null, which the backend and ORT read as the text 'None'."""
+    return value is None or (type(value) is list and (not value or any(map(lacks_values, value))))
 
 
 def encode(value: object) -> object:

@@ -179,6 +179,14 @@ class TestService(unittest.TestCase):
                 self.assertIn(re.search(r"Y = (\w+)", graph)[1], log.getvalue())
                 self.assertEqual(made.answer(request(accepted))[0], 200)
 
+    def test_inputs_without_elements(self):
+        """ORT's Concat would return memory of earlier runs, which are of other clients."""
+        made = self.service_of("(float[N, A] X, float[N, B] Y) => (float[N, C] Z) { Z = Concat<axis = 1>(X, Y) }")
+        self.assertEqual(made.answer(request({"X": GOOD, "Y": array(GOOD)}))[0], 200)
+        for empty in ([], [[], []], array(np.empty((0, 3))), array(np.empty((2, 0)))):
+            with self.subTest(empty):
+                self.assertEqual(made.answer(request({"X": GOOD, "Y": empty}))[0], 422)
+
     def test_a_model_that_cannot_be_prepared_is_500(self):
         for kind in (Fail, InvalidArgument, RuntimeError):
             log = io.StringIO()

@@ -7,8 +7,7 @@
 They skip a tensor without elements before they compare the shapes, and write nothing in its place. In
 onnxruntime-openvino 1.24.1, a sequence of tensors of different ranks can also terminate the process.
 
-In this backend: in a model with Concat, a dimension of size 0 must be 0 wherever the model uses its name. With
-ConcatFromSequence, inputs without elements are refused.
+In this backend: not prevented. A service that lets its clients choose shapes must refuse inputs without elements.
 """
 
 import sys

@@ -4,8 +4,7 @@
 # --------------------------------------------------------------------------
 """The CPU EP's ReverseSequence does not write sequences of length 0, and returns memory of earlier runs.
 
-In this backend: before ORT 1.28, a model is refused if the lengths of a ReverseSequence on the CPU EP depend on data,
-or contain 0.
+In this backend: not prevented. On these releases, a service must refuse lengths of 0 if they come from its clients.
 """
 
 import sys

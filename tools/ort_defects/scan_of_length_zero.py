@@ -6,7 +6,7 @@
 
 The output contains memory of an earlier run. From opset 9 on, Scan raises an error for such a sequence.
 
-In this backend: in a model of this opset with Scan on the CPU EP, inputs without elements are refused.
+In this backend: not prevented. A service that lets its clients choose shapes must refuse inputs without elements.
 """
 
 import sys

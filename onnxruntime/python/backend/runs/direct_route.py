@@ -103,7 +103,6 @@ class DirectRoute:
         guard = self._guard
         slots = model_inputs.slots
         count = len(slots)
-        checks_elements = model_inputs.checks_elements
         array = ndarray
         ort_value = OrtValue
 
@@ -125,11 +124,9 @@ class DirectRoute:
                 # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks
                 # the type and the shape of an OrtValue. Only InferenceSession checks the session to which it belongs.
                 if form is array:
-                    if value.dtype is not dtype or (checks_elements and not value.size):
+                    if value.dtype is not dtype:
                         return None
                 elif form is not ort_value or getattr(value, "_session", None) is not None:
-                    return None
-                elif checks_elements and tensors.lacks_elements(value):
                     return None
                 feeds[name] = value
             try:

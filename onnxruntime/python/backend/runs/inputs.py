@@ -24,18 +24,13 @@ from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message
-_EARLIER_RUNS = "ORT would return memory of earlier runs"
 _LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
 class ModelInputs:
-    """The inputs of a session's model, and the initializers that a run can override.
+    """The inputs of a session's model, and the initializers that a run can override."""
 
-    :param needs_elements: why each input of this model needs elements, or ``""``.
-    :param has_concat: whether the model can have a Concat, which needs equal sizes for dimensions of the same name.
-    """
-
-    def __init__(self, session: InferenceSession, needs_elements: str = "", has_concat: bool = False) -> None:
+    def __init__(self, session: InferenceSession) -> None:
         self._inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
         self._only_input = None
         if len(self._inputs) == 1:
@@ -54,10 +49,6 @@ class ModelInputs:
             slot = (len(self.slots), name, dtype)
             self.slots.append(slot)
 
-        self._needs_elements = needs_elements
-        #: Whether :meth:`feeds` can refuse an input because it has no elements.
-        self.checks_elements = needs_elements != "" or (has_concat and _share_a_dimension(self._inputs.values()))
-
     def find(self, name: Any) -> NodeArg | None:
         """Return the input or the initializer of this name."""
         return self._inputs.get(name) or self._initializers.get(name)
@@ -70,32 +61,7 @@ class ModelInputs:
         feeds = {}
         for name, value in self._by_name(inputs):
             feeds[name] = self._convert(name, value)
-        if self.checks_elements and any(map(tensors.lacks_elements, feeds.values())):
-            self._check_elements(feeds)
         return feeds
-
-    def _check_elements(self, feeds: Mapping) -> None:
-        """Raise an ``InputError`` for an input without elements with which ORT's operators are wrong.
-
-        Concat joins a tensor without elements to one of another shape, and does not write the rest. So a dimension has
-        the same size wherever the model uses its name.
-        """
-        for name, value in feeds.items():
-            if self._needs_elements and tensors.lacks_elements(value):
-                raise self._without_elements(name, value, self._needs_elements)
-        known: dict[str, tuple] = {}
-        for name, node in self._inputs.items():
-            value = feeds.get(name)
-            for dimension, size in zip(node.shape, tensors.shape(value), strict=False):
-                first, before = known.setdefault(dimension, (name, size))
-                is_named = tensors.dimension_name(dimension) != ""
-                if is_named and size != before and 0 in (size, before):
-                    reason = f"{_printable(dimension)} is {before} in {_printable(first)!r}. {_EARLIER_RUNS}"
-                    raise self._without_elements(name, value, reason)
-
-    def _without_elements(self, name: str, value: object, reason: str) -> Exception:
-        got = f"{tensors.describe(value)}: {reason}"
-        return self._mismatch([(self.find(name), got)], InvalidArgument)
 
     def _by_name(self, inputs: object) -> Iterable[tuple]:
         """Return the name and the value of each input."""
@@ -262,15 +228,6 @@ def _is_utf8(value: object) -> bool:
         return all(map(_is_utf8, value))
     surrogate = re.search("[\ud800-\udfff]", str(value))
     return surrogate is None
-
-
-def _share_a_dimension(nodes: Iterable[NodeArg]) -> bool:
-    """Return whether the name of a dimension occurs twice."""
-    names: list[str] = []
-    for node in nodes:
-        named = map(tensors.dimension_name, node.shape)
-        names += filter(None, named)
-    return len(names) > len(set(names))
 
 
 def _with_type(node: NodeArg) -> SimpleNamespace:

@@ -145,13 +145,6 @@ def shape(value: object) -> tuple[int, ...]:
     return ()
 
 
-def lacks_elements(value: object) -> bool:
-    """Return whether a converted value, or a tensor in a sequence, has no elements."""
-    if isinstance(value, list):
-        return any(map(lacks_elements, value))
-    return 0 in shape(value)
-
-
 def copy_bytes(value: OrtValue, array: ndarray) -> None:
     """Copy a tensor on the CPU to the start of an array's memory."""
     ctypes.memmove(array.ctypes.data, value.data_ptr(), value.tensor_size_in_bytes())

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, reworded
-from onnxruntime.backend.session import construction, failures, model_file, presence, selection, state, unwritten
+from onnxruntime.backend.session import construction, failures, model_file, presence, selection
 from onnxruntime.backend.session.construction import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
@@ -48,8 +48,6 @@ def create(
                 raise
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
-    kept = state.of(session)
-    kept.needs_elements, kept.has_concat = unwritten.check(model, session)
     if permit.sizes:
         construction.free_dimensions().verify(session, shapes, permit.sizes)
     return session, wanted.permit, registered

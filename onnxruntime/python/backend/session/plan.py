@@ -25,8 +25,7 @@ class Plan:
         self.inner = inner_of(session)  # first: another thread can replace it
         self.is_of_ort = is_ort(session)
         if self.is_of_ort:
-            kept = state.of(session)
-            self.inputs = ModelInputs(session, kept.needs_elements, kept.has_concat)
+            self.inputs = ModelInputs(session)
             self.route = _route_of(session, self.inputs)
             self.overrides = Overrides(session, run_config)
         else:  # it may have no get_outputs, which the stock backend does not need

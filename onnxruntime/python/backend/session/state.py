@@ -25,10 +25,6 @@ class SessionState:
     def __init__(self) -> None:
         #: What ORT applied (``Applied``), from the creation of the session in ``prepare`` until ``prepare`` returns.
         self.applied: Any = None
-        #: Why each input of a run needs elements (``unwritten.py``), or ``""``.
-        self.needs_elements = ""
-        #: Whether the model can have a Concat, as a model that the application loaded can.
-        self.has_concat = True
         #: The ``Owned`` of ``release.py``, if the lock of a device releases the session.
         self.owned: Any = None
         self._of_parts: dict[str, Any] = {}
