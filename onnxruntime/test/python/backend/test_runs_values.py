@@ -100,6 +100,7 @@ ACCEPTED = {
         (["7", b" -8 ", np.str_(LARGE), 9.0], [7, -8, LARGE, 9]),
         ([np.array(["7"])], [[7]]),
     ],
+    "double": [([float("inf"), 1e305], [np.inf, 1e305]), ([np.ones(2), np.ones(2)], [[1, 1], [1, 1]])],
     "uint64": [
         (True, 1),
         ([2.0**63, str(2**64 - 1)], np.array([2**63, 2**64 - 1], np.uint64)),
@@ -175,8 +176,7 @@ class AcceptedTest(InputTestCase):
         self.refused(identity("float"), [halves], "OrtValue bfloat16[2, 3]")
         four_bits = helper.tensor_dtype_to_np_dtype(TensorProto.FLOAT4E2M1)  # it has no infinity and no NaN
         self.assertEqual(values.as_array([0.5, -6.0], four_bits).tolist(), [0.5, -6.0])
-        self.assertEqual(values.as_array([0.5, 12.0], four_bits).tolist(), [0.5, 6.0])
-        for too_large in (12.5, 100.0):
+        for too_large in (6.5, -100.0):
             with self.assertRaises(ValueError):
                 values.as_array([0.5, too_large], four_bits)
 
@@ -196,8 +196,6 @@ for _ in range(100):
     DOUBLED = [DOUBLED, DOUBLED]
 SECONDS = np.timedelta64(5, "s")
 ARRAYS = [np.ones(2, np.float32), np.ones(3, np.float32)]
-# numpy alone detects arrays of different lengths, from 1.24 on.
-OLD_NUMPY = np.lib.NumpyVersion(np.__version__) < "1.24.0"
 TOO_DEEP = "a list that is nested too deeply"
 DURATION = "a list that contains timedelta64[s][]"
 # The types of inputs, with values that do not fit, and their descriptions.
@@ -215,7 +213,7 @@ REFUSED = {
         ([1.0, None], "a list that contains None"),
         ([[1.0], ["a"]], "a list that contains 'a' (str)"),
         ([b"a"], "a list that contains b'a' (bytes)"),
-        ([np.array(["a"])], "a list that contains 'a' (str)"),
+        ([np.array(["a"])], "a list that contains str32[]"),
         (["1e400"], "a list that contains '1e400' (str)"),
         ([{}], "a list that contains a value of type dict"),
         ([1j], "a list that contains a value of type complex"),
@@ -237,13 +235,13 @@ REFUSED = {
         (["7.0"], "a list that contains '7.0' (str)"),
         ([1, 2.5], "a list that contains 2.5 (float)"),
         ([np.float32(2.5)], "a list that contains float32[]"),
-        ([np.array([2.5]), [1]], "a list that contains 2.5 (float)"),
+        ([np.array([2.5]), [1]], "a list that contains float64[]"),
         ([float("nan")], "a list that contains nan (float)"),
         ([float("inf")], "a list that contains inf (float)"),
         ([SECONDS], DURATION),
         ([1, SECONDS], DURATION),
         ([SECONDS, 1.5], DURATION),
-        ([np.array(["NaT"], "m8[s]")], "a list that contains None"),
+        ([np.array(["NaT"], "m8[s]")], DURATION),
     ],
     "bool": [([True, 0.5], "a list that contains 0.5 (float)"), (["1"], "a list that contains '1' (str)")],
     "string": [
@@ -275,7 +273,7 @@ REFUSED = {
     "seq(string[])": [(True, "True (bool)")],
     "optional(float[])": [(X.astype(np.float64), "float64[2, 3]")],
 }
-REFUSED["float"].append((ARRAYS, "a list" if OLD_NUMPY else RAGGED))
+REFUSED["float"].append((ARRAYS, RAGGED))
 # numpy 2.4 crashes if it converts such a list, which contains a list twice.
 for twice in (range(2), (1, 2), ["a", "b"]):
     inner = ["a", twice]
@@ -305,14 +303,14 @@ OUT_OF_RANGE = [
     ("int64", [-1, 2**63], str(2**63)),
     ("int64", 2**63, str(2**63)),
     ("uint64", [-1, 2**63], "-1"),
-    ("uint64", [2.0**64], str(2.0**64)),
-    ("int64", [2.0**63], str(2.0**63)),
+    ("uint64", [2.0**64], str(2**64)),
+    ("int64", [2.0**63], str(2**63)),
     ("int64", [np.uint64(2**63)], str(2**63)),
     ("int64", ["7", str(2**63)], str(2**63)),
     ("bool", [1, 2], "2"),
     ("bool", 2, "2"),
     ("float", [1.0, 1e300], "1e+300"),
-    ("float", [10**39], "an integer of 130 bits"),
+    ("float", [10**39], "1e+39"),
     ("float", [10**400], "an integer of 1329 bits"),
     ("float", -1e39, "-1e+39"),
     ("float16", [float("inf"), -70000.0], "-70000.0"),
