@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable
-from functools import cache
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
@@ -47,28 +46,11 @@ class WrongTypeError(NotPermittedError, TypeError):
     """A keyword argument of the wrong type, such as a list instead of a mapping."""
 
 
-@cache
-def _also_ort(base: type, kind: type) -> type[Exception]:
-    """Return a class derived from ``base`` and from ORT's class ``kind``, with the name of the public class."""
-    public = kind if base is RuntimeError else base
-
-    # Pickle does not find the class by its name.
-    def reduce(error: Exception) -> tuple:
-        state = {**vars(error), "args": error.args}
-        return reworded, (kind, "", base), state
-
-    namespace = {"__module__": public.__module__, "__reduce__": reduce}
-    return type(public.__name__, (base, kind), namespace)
-
-
-def reworded(kind: type, message: str, base: type = RuntimeError, **attributes: object) -> Exception:
-    """Return an exception of class ``base`` that is also one of ``kind``, if ``kind`` is a class of ORT.
-
-    ORT's classes derive from ``Exception`` alone. Callers of the stock backend catch them, others ``RuntimeError``.
-    """
+def reworded(kind: type[Exception], message: str) -> Exception:
+    """Return an error of ORT's class ``kind``, which callers of the stock backend catch. Otherwise, a RuntimeError."""
     if kind.__module__ == InvalidArgument.__module__:
-        base = _also_ort(base, kind)
-    return base(message, **attributes)
+        return kind(message)
+    return RuntimeError(message)
 
 
 class Place(NamedTuple):

@@ -27,12 +27,20 @@ API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError
 class InputError(DetailedError, RuntimeError):
     """Raised if an input is missing, unknown, or has a wrong type, rank, shape or range.
 
-    It is an instance of ORT's own class, too, if the stock backend raises that (``InvalidArgument`` or ``Fail``).
+    Two subclasses are also ORT's own classes.
     """
 
     input: str | None = None  # the input's name, None if the error concerns no single input
     expected: str = ""  # the declaration in the model
     got: str = ""  # the value
+
+
+class InvalidInputError(InputError, onnxruntime_pybind11_state.InvalidArgument):
+    """Raised if the stock backend raises ORT's ``InvalidArgument``."""
+
+
+class FailedInputError(InputError, onnxruntime_pybind11_state.Fail):
+    """Raised if the stock backend raises ORT's ``Fail``."""
 
 
 class RunCancelledError(DetailedError, RuntimeError):

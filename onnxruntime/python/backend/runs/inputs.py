@@ -17,13 +17,15 @@ from typing import Any
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue
-from onnxruntime.backend.errors import nearest, reworded, show, warn
+from onnxruntime.backend.errors import nearest, show, warn
 from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors, values
-from onnxruntime.backend.runs.errors import InputError
+from onnxruntime.backend.runs.errors import FailedInputError, InputError, InvalidInputError
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message
+# The classes of an error that is also ORT's, because the stock backend raises ORT's.
+_ERROR_CLASSES = {InvalidArgument: InvalidInputError, Fail: FailedInputError}
 _LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
@@ -147,13 +149,8 @@ class ModelInputs:
         error_class = Fail
         if self._only_input and isinstance(value, (int, float)):
             error_class = InvalidArgument
-        return reworded(
-            error_class,
-            f"{message} {self._inventory()}",
-            InputError,
-            input=known,
-            expected=self._signature(),
-            got=show(name),
+        return _ERROR_CLASSES.get(error_class, InputError)(
+            f"{message} {self._inventory()}", input=known, expected=self._signature(), got=show(name)
         )
 
     def _mismatch(self, wrong: list[tuple[NodeArg, str]], error_class: type, advice: str = "") -> Exception:
@@ -171,13 +168,8 @@ class ModelInputs:
             node, _ = wrong[0]
             name = node.name
             expected = _type(node)
-        return reworded(
-            error_class,
-            ". ".join(sentences),
-            InputError,
-            input=name,
-            expected=expected,
-            got=", ".join(got for _, got in listed),
+        return _ERROR_CLASSES.get(error_class, InputError)(
+            ". ".join(sentences), input=name, expected=expected, got=", ".join(got for _, got in listed)
         )
 
     def _inventory(self) -> str:

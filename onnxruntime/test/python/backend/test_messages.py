@@ -52,7 +52,7 @@ from onnxruntime.backend.capture.graph_ids import GraphIds
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.runs.errors import InputError, RunCancelledError
+from onnxruntime.backend.runs.errors import ORT_ERRORS, InputError, RunCancelledError
 from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
 
 CPU = "CPUExecutionProvider"
@@ -154,7 +154,7 @@ SECTIONS = {
 # Errors that are not about a setting of the caller.
 OTHER_ERRORS = {
     InputError: INPUT_ERRORS,
-    RuntimeError: RUNTIME_ERRORS,
+    (RuntimeError, *ORT_ERRORS): RUNTIME_ERRORS,
     TypeError: TYPE_ERRORS,
     unittest.SkipTest: SKIPS,
     TimeoutError: TIMEOUTS,

@@ -90,10 +90,8 @@ class ModelFileTest(unittest.TestCase):
         return path
 
     def check(self, model: object, pattern: str, *classes: type) -> None:
-        with self.assertRaisesRegex(classes, f"(?s)^(?:The|ORT expects).*{pattern}.*error: .") as raised:
+        with self.assertRaisesRegex(classes, f"(?s)^(?:The|ORT expects).*{pattern}.*error: ."):
             onnxruntime.backend.prepare(model, **CPU_ONLY)
-        copied = pickle.loads(pickle.dumps(raised.exception))
-        self.assertEqual((str(copied), copied.__class__.__mro__[1:]), (str(raised.exception), type(copied).__mro__[1:]))
 
     def external(self) -> Path:
         """Save a model whose data is in the file model.data, and return its path."""
@@ -112,12 +110,11 @@ class ModelFileTest(unittest.TestCase):
                 self.check(self.put(content), pattern, *errors)
 
     def test_the_class_of_the_error(self):
-        """Programs for the stock backend catch the class that ORT raises, others ``RuntimeError``."""
+        """Programs for the stock backend catch the class that ORT raises."""
         for content in (POINTER, b""):
             with self.assertRaises(Exception) as raised:
                 onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-            for error in (type(raised.exception), RuntimeError):
-                self.check(content, "", error)
+            self.check(content, "", type(raised.exception))
 
     def test_folders_and_other_files(self):
         self.check(self.folder, "folder", InvalidProtobuf)

@@ -42,7 +42,6 @@ class VersionsTest(unittest.TestCase):
     def check_error(self, source: ModelProto | bytes | str, version: str) -> None:
         for keywords in ({}, {"provider_options": {}}):
             error = self.error_of(source, **keywords)
-            self.assertIsInstance(error, RuntimeError)
             self.assertIn(version, str(error))
             self.assertIn(onnxruntime.__version__, str(error))
 
