@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import NotPermittedError, Place, reworded
+from onnxruntime.backend.errors import NotPermittedError, Place, reject
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CPU
 from onnxruntime.backend.session import capturing, nodes, reports
 
@@ -37,16 +37,7 @@ def explain(error: Exception, permit: Permit, open_again: _Open) -> None:
     reason, advice = _reason_and_advice(error, ep, permit, open_again)
     problem = f"{reason}. {advice}. ORT error: {error}"
     key = CAPTURE_SWITCHES[ep]
-    raise reworded(
-        type(error),
-        f"{Place(_KEYWORD, ep, key)}: {problem}",
-        NotPermittedError,
-        keyword=_KEYWORD,
-        provider=ep,
-        key=key,
-        value="",  # prepare adds it
-        reason=problem,
-    ) from None
+    reject(Place(_KEYWORD, ep, key), problem)
 
 
 def _reason_and_advice(error: Exception, ep: str, permit: Permit, open_again: _Open) -> tuple[str, str]:

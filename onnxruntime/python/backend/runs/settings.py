@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from onnxruntime import InferenceSession, RunOptions
@@ -16,11 +15,10 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, warn
+from onnxruntime.backend.errors import Place, reject, warn
 
 _MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
-_PLAIN = (bool, int, str)
-_ENCODED = os.fsencode(ENVIRONMENT) if os.supports_bytes_environ else ENVIRONMENT
+_TYPES_OF_KEYS = (bool, int, str)
 
 
 class RunSettings:
@@ -43,8 +41,8 @@ class Overrides:
     def __init__(self, session: InferenceSession | None, prepared: Mapping[str, str]) -> None:
         self._session = session  # if it is ORT's
         self.prepared = RunSettings({}, prepared)
-        # By the environment variable and the arguments of the run.
-        self._kept: dict[tuple | None, RunSettings] = {}
+        self._kept: dict[tuple | None, RunSettings] = {}  # by the arguments of the run
+        self._allowlist: look_up.Allowlist | None = None  # of the environment, which a run with settings reads
 
     def of_run(self, run_config: Mapping | None, attributes: Mapping) -> RunSettings:
         """Return the settings of a run, or those of an earlier run with the same arguments."""
@@ -55,10 +53,8 @@ class Overrides:
         if settings is not None:
             return settings
         settings, without_effect = self.look_up(run_config, attributes)
-        # A setting that is ignored or has no effect is warned about in each run. A file of the environment can change.
-        is_ignored = len(settings.attributes) < len(attributes)
-        names_file = os.environ.get(ENVIRONMENT, "").startswith("@")
-        if key is None or without_effect or is_ignored or names_file:
+        # A setting that is ignored or has no effect is warned about in each run.
+        if key is None or without_effect or len(settings.attributes) < len(attributes):
             return settings
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
@@ -71,10 +67,10 @@ class Overrides:
         for keyword in KEYWORDS:
             if attributes.pop(keyword, None) is not None:
                 reject(Place(keyword), "cannot be set for a run. Pass it to prepare")
-        facts = SessionFacts(Process())
-        if self._session is not None:
-            facts = _facts_about(self._session)
-        allowlist = request.allowlist(request.of_environment(), facts.process)
+        facts = _facts_about(self._session)
+        allowlist = self._allowlist
+        if allowlist is None:
+            allowlist = self._allowlist = request.allowlist(request.of_environment(), facts.process)
         settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
         entries = NOTHING
         if run_config is not None:
@@ -90,8 +86,10 @@ class Overrides:
         return RunSettings(values_of(settings), texts), without_effect
 
 
-def _facts_about(session: InferenceSession) -> SessionFacts:
-    """Describe a session by its EPs, their options and its ``SessionOptions`` attributes."""
+def _facts_about(session: InferenceSession | None) -> SessionFacts:
+    """Describe a session of ORT by its EPs, their options and its ``SessionOptions`` attributes."""
+    if session is None:
+        return SessionFacts(Process())
     options = session.get_session_options()
     return SessionFacts(
         Process(),
@@ -106,7 +104,7 @@ def _key(run_config: object, attributes: Mapping) -> tuple | None:
 
     A comparison of the keys calls no code of a caller's class.
     """
-    key: list[object] = [_configuration(), len(attributes)]
+    key: list[object] = [len(attributes)]
     for arguments in (attributes, run_config):
         if arguments is None:
             continue
@@ -114,16 +112,7 @@ def _key(run_config: object, attributes: Mapping) -> tuple | None:
             return None
         for name, value in arguments.items():
             value_type = type(value)
-            if type(name) is not str or value_type not in _PLAIN:
+            if type(name) is not str or value_type not in _TYPES_OF_KEYS:
                 return None
             key.append((name, value_type, value))
     return tuple(key)
-
-
-def _configuration() -> object:
-    """Return the environment variable of this package."""
-    # For a variable that is not set, os.environ.get raises and catches exceptions, which takes a third of a short run.
-    try:
-        return os.environ._data.get(_ENCODED)  # type: ignore[attr-defined]
-    except AttributeError:  # not an interface of Python
-        return os.environ.get(ENVIRONMENT)

@@ -119,14 +119,14 @@ def as_array(value: object, dtype: np.dtype) -> ndarray:
     return array.astype(dtype, copy=False)
 
 
-def _flattened(value: object) -> tuple[list[int], Collection, set[type]]:
+def _flattened(value: Any) -> tuple[list[int], Collection, set[type]]:
     """Return the shape of nested lists and arrays, their items in order, and the classes of the items.
 
     Raise a ``ValueError`` if lengths differ: numpy 2.4 crashes on some of these lists.
     """
     _check_depth(value)
     shape: list[int] = []
-    items = [value]
+    items: list[Any] = [value]
     while True:
         types = set(map(type, items))  # few, even of a million items
         if types == {ndarray} and len({(item.dtype, item.shape) for item in items}) == 1:

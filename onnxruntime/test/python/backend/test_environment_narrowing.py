@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import unittest
 import warnings
@@ -257,21 +256,17 @@ class CallsTest(Case):
             prepared.run([X], timeout=9, cancellation=onnxruntime.backend.Cancellation())
 
     def test_a_permission_that_is_withdrawn(self):
-        rep = onnxruntime.backend.prepare(MODEL)
+        """It ends for models that are prepared afterwards."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "policy.json")
-            for value in (json.dumps({"permit": {}}), f"@{path}"):
-                path.write_text("{}")
-                for before in (None, "", f"@{path}"):
-                    with mock.patch.dict(os.environ):
-                        os.environ.pop(VARIABLE)
-                        if before is not None:
-                            os.environ[VARIABLE] = before
-                        rep.run([X], run_config={GRAPH_ID: -1})
-                        path.write_text(json.dumps({"permit": {}}))
-                        os.environ[VARIABLE] = value
-                        self.refused(("run_config", "", GRAPH_ID), rep.run, [X], run_config={GRAPH_ID: -1})
-                        path.write_text("{}")
+            path.write_text("{}")
+            with environment(f"@{path}"):
+                rep = onnxruntime.backend.prepare(MODEL)
+                rep.run([X], run_config={GRAPH_ID: -1})
+                path.write_text(json.dumps({"permit": {}}))
+                rep.run([X], run_config={GRAPH_ID: -1})
+                again = onnxruntime.backend.prepare(MODEL)
+                self.refused(("run_config", "", GRAPH_ID), again.run, [X], run_config={GRAPH_ID: -1})
 
     def test_each_prepare_reads_the_file(self):
         with tempfile.TemporaryDirectory() as folder:
