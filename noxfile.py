@@ -239,14 +239,6 @@ def bench_capture(session: nox.Session) -> None:
 # --- Campaigns ---
 
 
-@task("cuda")
-def campaign_cuda(session: nox.Session) -> None:
-    """capture 120 random models on CUDA, in 12,000 runs"""
-    for lazy in (0, 1):
-        settings = f"SOFTCUDA_LAZY={lazy} ORT_BACKEND_MODELS=120"
-        run(session, f"cuda {settings} -m pytest {' '.join(ending(['cuda_models']))}")
-
-
 @task("webgpu-plugin")
 def captured_operators(session: nox.Session) -> None:
     """capture each operator on WebGPU"""

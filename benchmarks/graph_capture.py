@@ -97,8 +97,6 @@ def _by_hand(
 ) -> Callable[[], list[np.ndarray]]:
     """The loop that ORT's documents describe, on the same session with its own buffers and graph."""
     session = rep.session
-    # ORT's own method, without the check of the backend.
-    run_with_iobinding = partial(onnxruntime.InferenceSession.run_with_iobinding, session)
     options = rep.run_options({"gpu_graph_id": 7})
     binding = session.io_binding()
     source = _device_value(session, x.shape)
@@ -108,7 +106,7 @@ def _by_hand(
 
     def run() -> list[np.ndarray]:
         source.update_inplace(x)
-        run_with_iobinding(binding, options)
+        session.run_with_iobinding(binding, options)
         return binding.copy_outputs_to_cpu()
 
     run.kept = kept

@@ -42,8 +42,6 @@ class OnnxRuntimeBackendRep(BackendRep):
                 selection.for_session(session)
         self._session = session
         self._applied = applied
-        if "run_config" in applied.configuration:  # it can reserve a graph
-            self._current_plan()
 
     def _current_plan(self) -> Plan:
         """Return the plan of the runs of the session that this prepared model has now."""
@@ -124,8 +122,9 @@ class OnnxRuntimeBackendRep(BackendRep):
         """
         The session, for your own IO binding with :meth:`run_options`.
 
-        Its ``run`` does not use the run config, and raises an error if the session captures graphs. On the OpenVINO EP,
-        prepare the model again if a run of your own fails. If :meth:`run` fails, create your IO bindings again.
+        Its ``run`` does not use the run config. Do not call it if the session captures graphs: a replay would write to
+        memory that was released. On the OpenVINO EP, prepare the model again if a run of your own fails. If :meth:`run`
+        fails, create your IO bindings again.
         """
         session = self._session
         if session is None:
@@ -140,7 +139,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         owned = state.of(session).owned if is_ort(session) else None
         del session
         if owned is not None:  # the session shares a device
-            owned.owner.release_ended()
+            owned.lock.release_ended()
 
     def __del__(self, is_finalizing: Callable = sys.is_finalizing) -> None:
         if not is_finalizing():
@@ -202,11 +201,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
         :param run_config: ``{key: value}`` of run config entries. They override prepared entries with the same key.
         :param attributes: permitted attributes of :class:`onnxruntime.RunOptions`, as for :meth:`run`.
-        :raises RuntimeError: on a session that captures graphs, if :meth:`run` uses this ``gpu_graph_id`` (default: 0).
         """
         plan = self._current_plan()
         settings, _ = plan.overrides.look_up(run_config, attributes)
-        plan.route.reserve_for_binding(settings.entries)
         return settings.options
 
     def device_lock(self) -> AbstractContextManager[None]:
@@ -214,8 +211,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         Return a context in which no other thread creates, runs or releases a session on the device of this session.
 
         Use it while you use the device without :meth:`run`: for ``OrtValue`` objects in device memory, IO bindings, and
-        your own sessions. Call :meth:`run` before or after the block. A process has one lock for CUDA and another for
-        WebGPU, which a thread that needs both takes first. Other devices do not need a lock.
+        your own sessions. Call :meth:`run` before or after the block. A process has one lock for CUDA and WebGPU. Other
+        devices do not need a lock.
 
         :raises RuntimeError: at the start of the block, if a signal handler or a finalizer uses it in the middle of a
             call of the same thread on the device.
@@ -224,7 +221,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         owned = state.of(session).owned if is_ort(session) else None
         if owned is None:
             return nullcontext()
-        return owned.owner.alone()
+        return owned.lock.alone()
 
     def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""

@@ -2,25 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The locks of sessions that may not be created, run or released at the same time.
+"""The lock of the sessions on CUDA and WebGPU, which also releases these sessions.
 
-Each call on WebGPU is alone (:data:`WEBGPU`). Without the lock, calls of two threads on two WebGPU sessions fail, or
-the process crashes. This also applies to the creation of a session (plugin EP of ORT 1.31.1, built-in EP of 1.27).
+A capture of a CUDA graph is alone: ORT captures in the global mode (``cudaStreamCaptureModeGlobal`` in
+``cuda_graph.cc``), in which an allocation or a device synchronization of any thread fails and breaks the capture. All
+other calls on CUDA run side by side. Each call on WebGPU is alone: without the lock, calls of two threads on two WebGPU
+sessions fail, or the process crashes (plugin EP of ORT 1.31.1, built-in EP of 1.27).
 
-On CUDA (:data:`CUDA`), a capture is alone, and all other calls run in parallel. ORT captures CUDA graphs in the global
-mode (``cudaStreamCaptureModeGlobal`` in ``cuda_graph.cc``). In this mode, an allocation or a device synchronization of
-any thread fails and breaks the capture.
+A signal handler or a finalizer can use a session in the middle of a call of its thread. ORT is not in a call of this
+thread then, so the inner call goes on. If it would wait for the outer call, it raises an error.
 
-On OpenVINO, each session has a separate lock for its runs (``openvino/run_order.py``). A thread takes WebGPU's lock
-first, then CUDA's, then that of an OpenVINO session.
-
-A signal handler or a finalizer can use sessions in the middle of a call of its thread. If both calls may be parallel to
-others, the inner call goes on. Otherwise, it raises a ``RuntimeError``, because it would wait for its own thread.
+The last reference to a session can end in the garbage collector, where waiting for a lock can hang. Therefore, the lock
+also refers to the inner session and the captured graphs of each session, and releases both after the session has ended.
 
 No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
-thread owns it. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block.
-
-All of this relies on the global interpreter lock, which orders the steps of all threads (``session/selection.py``).
+thread owns it. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block. All of this
+relies on the global interpreter lock, which orders the steps of all threads (``session/selection.py``).
 """
 
 from __future__ import annotations
@@ -28,6 +25,8 @@ from __future__ import annotations
 import os
 import time
 import traceback
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -35,20 +34,16 @@ from threading import RLock, get_ident
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.rules import Texts, texts_of
+from onnxruntime.backend.provider_names import WEBGPU
 from onnxruntime.backend.runs.direct_route import Guard
+from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, SessionPart
-from onnxruntime.backend.session.release import Owner
 
 _Result = TypeVar("_Result")
-_IN_A_CALL = (
-    "A signal handler or a finalizer used a session in the middle of a call of the same thread, and one of both calls "
-    "must be alone. Use the session after the interrupted call"
-)
-_OF_WORKER = (
-    "Another thread executes this run, and cannot do so while this thread is in a block of device_lock. Call rep.run "
-    "before or after the block"
+WAITS_FOR_ITSELF = (
+    "This call would wait for its own thread, which is in a block of device_lock, or in the middle of a call that a "
+    "signal handler or a finalizer has interrupted. Use the session after the block or the call"
 )
 _FORKED = (
     "This process was forked from a process with sessions on the same device, which a forked process cannot use. "
@@ -59,12 +54,15 @@ _FORKED = (
 def call_holding(
     lock: Any, options: RunOptions | None, function: Callable[..., _Result], *arguments: object
 ) -> _Result:
-    """Call a function under an ``RLock``. The run options can end the wait."""
+    """Call a function under an ``RLock`` that this thread does not hold yet. The run options can end the wait."""
     if lock._is_owned():  # as threading.Condition calls it
-        return function(*arguments)
+        raise RuntimeError(WAITS_FOR_ITSELF)
     try:
         _acquire(lock, options)
         return function(*arguments)
+    except BaseException as error:
+        _clear_frames(error)
+        raise
     finally:
         try:  # noqa: SIM105 - before suppress, Python can call a signal handler
             lock.release()
@@ -84,29 +82,30 @@ def check_terminated(options: RunOptions | None) -> None:
 
 
 def _clear_frames(error: BaseException) -> None:
-    """Release the objects in the frames of a failed call, while the lock is held: the program can keep the error.
-
-    The frames of ORT's constructor refer to an inner session, also those of a first attempt, the cause of the error.
-    """
+    """Release what the frames of a failed call refer to, such as an inner session: the program can keep the error."""
     for failed in (error, error.__cause__):
         if failed is not None:
             traceback.clear_frames(failed.__traceback__)
 
 
-class SessionLock(Owner):
-    """A lock that one thread holds alone, or any number of threads hold side by side for a run each.
+class _Owned(weakref.ref):
+    """A weak reference to a session, with the objects that the lock releases afterwards: the first one is the last."""
 
-    It owns the inner sessions of its device. The thread that is alone, now or next, releases those that have ended.
-    """
+    __slots__ = ("lock", "objects")
+    __eq__, __hash__ = object.__eq__, object.__hash__
+    lock: SessionLock
+    objects: list
 
-    def __init__(self, side_by_side: bool) -> None:
-        super().__init__()
-        self._side_by_side = side_by_side
+
+class SessionLock:
+    """A lock that one thread holds alone, or any number of threads hold side by side for a run each."""
+
+    def __init__(self) -> None:
         self._alone: Any = RLock()
-        # The thread that is alone or was alone last, changed under _alone only. 0 if another thread has run since.
-        self._owner = 0
-        # For each thread that is in a call, whether the call is alone.
-        self._running: dict[int, bool] = {}
+        self._owner = 0  # the thread that is alone
+        self._running: dict[int, None] = {}  # the threads that are in a call side by side
+        self._owned: set[_Owned] = set()
+        self._ended: deque[_Owned] = deque()  # the sessions that have ended and are not released yet
         #: The threads that execute the runs of others. They release no session, which changes CUDA's current device.
         self.workers: set[int] = set()
         #: Whether a thread ever began to create a session on another device than 0. Threads begin on device 0.
@@ -116,37 +115,40 @@ class SessionLock(Owner):
 
     def run(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function that creates or runs a session, while no other thread is alone."""
-        thread = get_ident()
-        if thread in self.workers:  # a finalizer
-            raise RuntimeError(_IN_A_CALL)
-        if self._running.get(thread) is False:  # in the middle of a call that is not alone
-            return function(*arguments)
-        return self.run_unnested(options, function, *arguments)
-
-    def run_unnested(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """Do the same as :meth:`run`, but raise an error in the middle of any call of this thread."""
-        if not self._side_by_side:
-            return self.run_alone(options, function, *arguments)
         thread, running = get_ident(), self._running
-        if thread in running or self.ended or self.failure:  # faster than the call
-            self._begin()
+        if thread in running:
+            return function(*arguments)
         while True:
-            running[thread] = False
+            if self._ended or self.failure:  # faster than the call
+                self._begin()
+            running[thread] = None
             try:
-                owner = self._owner
-                if not owner or owner == thread:
+                if not self._owner or self._owner == thread:
                     return function(*arguments)
+            except BaseException as error:
+                _clear_frames(error)
+                raise
             finally:
                 del running[thread]
-            call_holding(self._alone, options, self._forget_owner)
+            call_holding(self._alone, options, bool)
 
     def run_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
         """Call a function while no other thread creates, runs or releases a session."""
+        if self._alone._is_owned():
+            return self._call_alone(options, function, *arguments)
         self._begin()
         try:
             return call_holding(self._alone, options, self._call_alone, options, function, *arguments)
         finally:
             self.release_ended()
+
+    def _call_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+        outer = self._owner
+        try:
+            self._wait_for_others(options)
+            return function(*arguments)
+        finally:
+            self._owner = outer
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -154,80 +156,72 @@ class SessionLock(Owner):
 
         An interrupt between two steps of the ``with`` statement releases the lock when the program drops its traceback.
         """
-        self.check_idle()
-        is_nested = self._alone._is_owned()
+        if self._alone._is_owned():
+            yield
+            return
+        self._begin()
+        thread = get_ident()
         try:
-            if not is_nested:
-                _acquire(self._alone, None)
+            _acquire(self._alone, None)
             self._wait_for_others(None)
             yield
         finally:
-            try:  # as above
-                if not is_nested:
-                    self._alone.release()
+            if self._owner == thread:
+                self._owner = 0
+            try:  # noqa: SIM105 - as above
+                self._alone.release()
             except RuntimeError:  # an interrupt ended the wait
                 pass
             self.release_ended()
 
-    def check_idle(self) -> None:
-        """Raise an error in the middle of a call of this thread, and in a worker."""
-        if get_ident() in self.workers:
-            raise RuntimeError(_IN_A_CALL)
-        self._begin()
-
-    def check_waits(self) -> None:
-        """Raise an error if this thread cannot wait for a worker, which can take the lock."""
-        self.check_idle()
-        if self._alone._is_owned():
-            raise RuntimeError(_OF_WORKER)
-
-    def _begin(self) -> None:
-        """Check that a call that cannot be nested may begin."""
-        if get_ident() in self._running:
-            raise RuntimeError(_IN_A_CALL)
-        if self.failure:
-            raise RuntimeError(self.failure)
-        self.release_ended()
-
-    def _call_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-        thread = get_ident()
-        self._wait_for_others(options)
-        self._running[thread] = True
-        try:
-            return function(*arguments)
-        except BaseException as error:
-            _clear_frames(error)
-            raise
-        finally:
-            del self._running[thread]
-
     def _wait_for_others(self, options: RunOptions | None) -> None:
-        self._owner = get_ident()
+        thread = self._owner = get_ident()
         pause = 2e-5
-        while self._running:
+        while self._running.keys() - {thread}:
             check_terminated(options)
             time.sleep(pause)
             pause = min(2 * pause, 1e-3)
 
-    def _forget_owner(self) -> None:
-        self._owner = 0
+    def check_waits(self) -> None:
+        """Raise an error if this thread cannot wait for a worker, which can take the lock."""
+        self._begin()
+        if get_ident() in self.workers or self._alone._is_owned():
+            raise RuntimeError(WAITS_FOR_ITSELF)
 
-    def in_call(self) -> bool:
-        """Return whether this thread is in a call."""
-        return get_ident() in self._running
+    def _begin(self) -> None:
+        """Check that a call may begin that waits for others."""
+        if self.failure:
+            raise RuntimeError(self.failure)
+        if get_ident() in self._running:
+            raise RuntimeError(WAITS_FOR_ITSELF)
+        self.release_ended()
+
+    def own(self, session: InferenceSession) -> list:
+        """Return the objects that are released after a session has ended. None may refer to the session."""
+        kept = state.of(session)
+        owned = kept.owned
+        if owned is None or owned.objects[0] is not session._sess:
+            if owned is not None:  # set_providers has replaced the inner session
+                self._ended.append(owned)
+            # The callback is a C function: no interrupt can prevent it, or is lost in it.
+            owned = kept.owned = _Owned(session, self._ended.append)
+            owned.lock = self
+            owned.objects = [session._sess]
+            self._owned.add(owned)
+        return owned.objects
 
     def release_ended(self) -> None:
         """Release the sessions that have ended. If a thread is alone, that thread does so later."""
-        if self.ended:
-            self.call_if_free(self.release_each)
-
-    def call_if_free(self, function: Callable, *arguments: object) -> None:
-        """Call a function alone, unless a thread is alone already, or must not release sessions."""
-        if self.failure or get_ident() in self.workers or self._alone._is_owned():
+        if not self._ended or self.failure or get_ident() in self.workers or self._alone._is_owned():
             return
         try:
             if self._alone.acquire(blocking=False):
-                function(*arguments)
+                while self._ended:
+                    owned = self._ended[0]  # until it is released: after an interrupt, the next call continues
+                    while owned.objects:
+                        owned.objects.pop()
+                    self._owned.discard(owned)
+                    self._ended.popleft()
         finally:
             try:  # noqa: SIM105 - as above
                 self._alone.release()
@@ -240,100 +234,48 @@ class SessionLock(Owner):
             self.failure = _FORKED
 
 
-WEBGPU = SessionLock(side_by_side=False)
-CUDA = SessionLock(side_by_side=True)
-
-
-class _Both(Owner):
-    """The locks of sessions on both devices: WebGPU's, and inside it CUDA's."""
-
-    def run(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
-        """Call a function that creates or runs a session, while no other thread is alone on a device."""
-        self.release_ended()
-        return WEBGPU.run(options, CUDA.run, options, function, *arguments)
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        with WEBGPU.alone(), CUDA.alone():
-            yield
-
-    def in_call(self) -> bool:
-        """Return whether this thread is in a call."""
-        return WEBGPU.in_call()
-
-    def release_ended(self) -> None:
-        if self.ended:
-            WEBGPU.call_if_free(CUDA.call_if_free, self.release_each)
-
-
-BOTH = _Both()
+GPU = SessionLock()
 if hasattr(os, "register_at_fork"):
-    for _lock in (WEBGPU, CUDA):
-        os.register_at_fork(after_in_child=_lock.after_fork)
-
-
-def of(providers: Iterable[str]) -> SessionLock | _Both | None:
-    """Return the lock of sessions with these EPs, ``None`` if they need none."""
-    on_cuda = any(ep in providers for ep in provider_names.THROUGH_CUDA)
-    if provider_names.WEBGPU in providers:
-        return BOTH if on_cuda else WEBGPU
-    return CUDA if on_cuda else None
+    os.register_at_fork(after_in_child=GPU.after_fork)
 
 
 class LockPart(SessionPart):
-    """Creates and runs a session under the lock of its device."""
+    """Creates and runs a session under the lock."""
 
     name = "locks"
 
     def create(self, construction: Construction) -> InferenceSession:
-        """Create a session if this process and thread can use its device. The lock owns it before anything can fail."""
-        lock = of(construction.permit.providers)
-        assert lock is not None  # only such sessions
-        lock.run(None, bool)  # raises an error if this thread or this process cannot
+        """Create a session if this process can use its device. The lock owns it before anything can fail."""
+        providers = construction.permit.providers
+        GPU.run(None, bool)  # raises an error if this process cannot
         # Before ORT changes CUDA's current device of this thread.
-        _note_other_devices(map(texts_of, construction.permit.providers.values()))
-        construction.call = partial(_construct, lock)
+        _note_other_devices(map(texts_of, providers.values()))
+        construction.call = partial(_call_for(providers), None, _construct)
         return construction.create()
 
     def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
-        lock = lock_of(session)
-        if lock is None:
-            return inner
+        _note_other_devices(session.get_provider_options().values())
+        GPU.own(session)
+        call = _call_for(session.get_providers())
         if inner is None:
-            return lock.run
+            return call
 
         def nested(waiting: RunOptions | None, *run: Any) -> list:
-            return lock.run(waiting, inner, waiting, *run)
+            return call(waiting, inner, waiting, *run)
 
         return nested
 
 
-def _construct(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:
-    if lock.in_call():  # a run replaces its inner session (openvino/replacement.py)
-        return _construct_owned(lock, constructor)
-    return lock.run(None, _construct_owned, lock, constructor)
+def _call_for(providers: Iterable[str]) -> Callable:
+    return GPU.run_alone if WEBGPU in providers else GPU.run
 
 
 def _note_other_devices(options: Iterable[Texts]) -> None:
-    """Note whether the options of an EP specify another device than 0."""
     if any(texts.get("device_id", "0") != "0" for texts in options):
-        CUDA.other_devices = True
+        GPU.other_devices = True
 
 
-def _construct_owned(lock: SessionLock | _Both, constructor: Callable[[], InferenceSession]) -> InferenceSession:
-    try:
-        session = constructor()
-    except BaseException as error:
-        _clear_frames(error)
-        raise
-    lock.own(session)
+def _construct(constructor: Callable[[], InferenceSession]) -> InferenceSession:
+    session = constructor()
+    GPU.own(session)
     return session
-
-
-def lock_of(session: InferenceSession) -> SessionLock | _Both | None:
-    """Return the lock that the runs of a session need, under which the session is released, if any."""
-    lock = of(session.get_providers())
-    if lock is not None:
-        _note_other_devices(session.get_provider_options().values())
-        lock.own(session)
-    return lock

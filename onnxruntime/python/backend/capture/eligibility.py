@@ -2,103 +2,52 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Decides which sessions may capture: by the operators, inputs and outputs of the graph that runs.
+"""Decides which sessions may capture: by the EPs, and by the inputs, outputs and operators of the model.
 
-When a session is ready, ORT writes its graph after all optimizers (``InferenceSession::Initialize`` in
-``onnxruntime/core/session/inference_session.cc``), and ``prepare`` checks this graph: ORT's record of assigned nodes
-contains no node that is fused after partitioning. If the caller created the session, or if TensorRT captures, the model
-itself is checked: ORT cannot write nodes that TensorRT compiled.
+ORT itself captures no model with control flow, and none in which a node between two nodes of the EP is on the CPU. ORT
+does not see an input in CPU memory, which a replay does not read again, an operator whose kernel takes a random seed on
+the host, and an output that is a constant, which ORT copies while it captures. CUDA does not permit this copy.
 
-On WebGPU, every operator must be in the table of :mod:`.operators`. On other EPs, no operator may draw random numbers:
-ORT's kernels take the seed on the host, which a replay repeats. No output may be an initializer that nodes read: ORT
-copies the initializer while it captures, which CUDA does not permit.
+On WebGPU, each operator must be in the table of :mod:`.operators`. ORT's record contains the nodes before the last
+fusions, and the model contains their inputs and attributes.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from io import BytesIO
-from pathlib import Path
+from collections.abc import Iterable
 
-import onnx
-from google.protobuf.message import DecodeError
-from onnx import numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 import onnxruntime
-from onnxruntime import InferenceSession, NodeArg, SessionOptions
-from onnxruntime.backend.allowlist.value_kinds import is_on
+from onnxruntime import InferenceSession, NodeArg
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.capture.operators import Condition
-from onnxruntime.backend.errors import Place, reject, show
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, OF_OPENVINO, TENSORRT, THROUGH_CUDA, WEBGPU
+from onnxruntime.backend.errors import show
+from onnxruntime.backend.provider_names import CPU, THROUGH_CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import capturing
-from onnxruntime.backend.session.construction import Construction, config_entry
+from onnxruntime.backend.session import nodes
 
-_DISABLED = "optimization.disable_specified_optimizers"
-# A thousand nodes take 100 KiB without their weights.
-_MOST_BYTES = 64 * 2**20
+_DEVICES = (frozenset({CPU, WEBGPU}), frozenset({CPU, *THROUGH_CUDA}))
 
 
-def open_session(construction: Construction) -> tuple[InferenceSession, bool]:
-    """Create a session. Return it and whether its final graph was checked."""
-    # ORT cannot save a graph of TensorRT, which compiles nodes.
-    eps = [ep for ep in capturing.of_permit(construction.permit) if ep != TENSORRT]
-    if not eps:
-        return construction.create(), False
-    ep = eps[0]
-    with written(construction.options) as path:
-        session = construction.create()
-        reason = check(session, ep, path)
-    if reason:
-        reject(Place("provider_options", ep, CAPTURE_SWITCHES[ep]), reason)
-    return session, True
+def problem(session: InferenceSession, eps: list[str], model: ModelProto) -> str:
+    """Return why a session of ``prepare`` cannot capture on these EPs, or ``""``.
 
-
-@contextmanager
-def written(options: SessionOptions) -> Iterator[Path]:
-    """Make ORT write the final graph of the session that is created in this context. Afterwards, remove the graph."""
-    try:
-        made = tempfile.TemporaryDirectory(prefix="onnxruntime-captured-graph-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise RuntimeError(f"graph capture needs a temporary folder, for the graph that is checked: {error}") from None
-    with made as folder:
-        path, weights = Path(folder, "graph.onnx"), Path(folder, "weights")
-        # Without this link, ORT writes all weights to the folder: 200 MB take 2 s. Other systems have no such file.
-        if os.name == "posix":
-            weights.symlink_to(os.devnull)
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", weights.name)
-        # A flag such as Dropout's training_mode is smaller, and stays in the graph.
-        options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "16")
-        try:
-            options.get_session_config_entry(_DISABLED)  # of a caller: the session must report it unchanged
-        except RuntimeError:  # no such entry
-            # ORT warns of every graph that it writes after this optimizer, which changes only convolutions on the CPU.
-            options.add_session_config_entry(_DISABLED, "NchwcTransformer")
-        options.optimized_model_filepath = str(path)
-        try:
-            yield path
-        finally:
-            options.optimized_model_filepath = ""  # the session's own copy still contains the path
-
-
-def check(session: InferenceSession, ep: str, path: Path) -> str:
-    """Return why a replay of the final graph at ``path`` may differ from a run without capture. Empty if it cannot."""
-    try:
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            return f"the final graph has {size} bytes, too many to check"
-        final = onnx.load_model(path, load_external_data=False)
-    except (OSError, DecodeError) as error:
-        return f"the final graph cannot be read ({type(error).__name__})"  # its text contains a path
-    unknown = ""
-    if ep == WEBGPU:
-        unknown = _unknown_release() or _unknown(final)
-    return unknown or _not_repeatable(final) or _read_on_cpu(session, final)
+    :param model: the model without its weights, an empty one if it cannot be read.
+    """
+    if len(eps) > 1:
+        return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
+    providers = session.get_providers()
+    if not any(device.issuperset(providers) for device in _DEVICES):
+        return f"graph capture needs a session on one device, not on {', '.join(providers)}"
+    record = nodes.recorded_nodes(session).get(eps[0], [])
+    return (
+        _unsuitable_value(session.get_inputs() + session.get_outputs())
+        or _random(record, model)
+        or (eps == [WEBGPU] and (unknown_release() or unknown(record, model)))
+        or _read_on_cpu(session, model.graph)
+        or _constant_output(session, model.graph)
+    )
 
 
 def on_cpu(values: Iterable[NodeArg], memories: Iterable) -> set[str]:
@@ -106,174 +55,109 @@ def on_cpu(values: Iterable[NodeArg], memories: Iterable) -> set[str]:
     return {value.name for value, memory in zip(values, memories, strict=True) if memory.name == "Cpu"}
 
 
-def _read_on_cpu(session: InferenceSession, final: onnx.ModelProto | None = None) -> str:
-    """Return which input on the CPU a node of the final graph reads, or ``""``. Without a graph, it may be any."""
-    names = on_cpu(session.get_inputs(), session.get_input_memory_infos())
-    if final is not None:
-        names &= _read(final)
-    if not names:
-        return ""
-    where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
-    return f"input {show(min(names))} {where}. Make it a constant of the model"
-
-
-def problem(session: InferenceSession, eps: list[str], checked: bool) -> str:
-    """Return why a session cannot capture on these EPs, or ``""``. A caller's session was not checked."""
-    if len(eps) > 1:
-        return f"{' and '.join(eps)} both capture, and ORT replays the graph of one: leave it to one of them"
-    providers = session.get_providers()
-    devices = 0
-    for of_device in (WEBGPU,), THROUGH_CUDA, OF_OPENVINO:
-        devices += any(ep in of_device for ep in providers)
-    if devices > 1:
-        return f"graph capture needs a session on one device, not on {', '.join(providers)}"
-    if is_on(config_entry(session.get_session_options(), "session.use_env_allocators")):
-        return "graph capture needs device memory that no other session uses: leave out session.use_env_allocators"
-    unsuitable = _unsuitable_value(session.get_inputs() + session.get_outputs())
-    if unsuitable or checked:
-        return unsuitable
-    if WEBGPU in eps:
-        return "graph capture on WebGPU leaves out some operators, and only models that prepare opens are checked"
-
-    content = getattr(session, "_model_bytes", None)
-    path = getattr(session, "_model_path", None)
-    source = BytesIO(content) if content else path or ""
-    not_repeatable = ""
-    # The model before any optimizer, unless it cannot be read.
-    with suppress(OSError, DecodeError):
-        model = onnx.load_model(source, "protobuf", load_external_data=False)
-        not_repeatable = _not_repeatable(model)
-    return not_repeatable or _read_on_cpu(session)
-
-
 def _unsuitable_value(values: list[NodeArg]) -> str:
-    """Return which input or output of a session cannot be in a fixed buffer of a graph. Empty if all can."""
-    names = Counter(value.name for value in values)
+    """Return which input or output of a session cannot be in a fixed buffer of a graph, or ``""``."""
+    names = [value.name for value in values]
     for value in values:
-        if names[value.name] > 1:
+        if names.count(value.name) > 1:
             return f"graph capture needs outputs that a node computes. {value.name!a} is an input, or is listed twice"
         if tensors.number_dtype(value.type) is None:
             return f"graph capture needs tensors of numbers that numpy has. {value.name!a} is {value.type}"
     return ""
 
 
-def _unknown_release() -> str:
-    """Return which release of the WebGPU EP the table does not describe, or ``""``."""
-    ort = onnxruntime.__version__
-    devices = onnxruntime.get_ep_devices()
-    # Of a plugin EP, every registered library counts. A built-in EP has ORT's version.
-    versions = [device.ep_metadata.get("version") for device in devices if device.ep_name == WEBGPU]
-    for version in versions or [ort]:
-        if (ort, version) not in operators.RELEASES:
-            pairs = sorted(operators.RELEASES)
-            known = ", ".join(f"{plugin} on ORT {release}" for release, plugin in pairs)
-            return f"version {version} of the EP on ORT {ort} was never checked, only {known}"
-    return ""
+def _nodes(model: ModelProto) -> list[NodeProto]:
+    """Return the nodes of a model and of its functions. ORT does not capture the operators that have subgraphs."""
+    return [node for graph in (model.graph, *model.functions) for node in graph.node]
 
 
-def _read(final: onnx.ModelProto) -> set[str]:
-    return {name for node in final.graph.node for name in node.input}
+def _random(record: list, model: ModelProto) -> str:
+    """Return the operator that draws random numbers, or ``""``. ORT has removed each Dropout that does nothing."""
+    recorded = {node.op_type for node in record}
+    in_model = {node.op_type for node in _nodes(model) if node.op_type != "Dropout" or any(node.input[2:])}
+    found = operators.RANDOM & (in_model | recorded) or {"Dropout"} & in_model & recorded
+    return f"{min(found)} draws random numbers, which a replay repeats" if found else ""
 
 
-def _not_repeatable(model: onnx.ModelProto) -> str:
-    """Return why a replay of a model is wrong on every EP, or ``""``."""
-    graph = model.graph
-    random = list(_random(graph))
-    for function in model.functions:
-        body = onnx.GraphProto(node=function.node)
-        random += _random(body)
-    if random:
-        return f"{_shown(random[0])} draws random numbers, which a replay repeats"
+def _read(graph: GraphProto) -> set[str]:
+    return {name for node in graph.node for name in node.input}
 
-    read = _read(model)
-    copied = read.intersection(tensor.name for tensor in graph.initializer)
-    for value in graph.output:
-        if value.name in copied:
+
+def _read_on_cpu(session: InferenceSession, graph: GraphProto) -> str:
+    """Return which input on the CPU a node reads, or ``""``."""
+    names = on_cpu(session.get_inputs(), session.get_input_memory_infos())
+    if graph.node:
+        names &= _read(graph)
+    if not names:
+        return ""
+    where = "is read on the CPU (as a shape or a slice is), which a replay does not repeat"
+    return f"input {show(min(names))} {where}. Make it a constant of the model"
+
+
+def _constant_output(session: InferenceSession, graph: GraphProto) -> str:
+    """Return which output is a constant that nodes read, or ``""``: an initializer, or what ORT computes from some."""
+    varying = {value.name for value in session.get_inputs()}
+    for node in graph.node:
+        if node.op_type not in ("Shape", "Size") and not varying.isdisjoint(node.input):
+            varying.update(node.output)
+    constant = _read(graph) - varying
+    for value in session.get_outputs():
+        if value.name in constant:
             return f"output {show(value.name)} is a constant that nodes read, which ORT copies while it captures"
     return ""
 
 
-def _random(graph: onnx.GraphProto, outer: frozenset[str] = frozenset({""})) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes that draw random numbers, in subgraphs too. The flags ``outer`` are off around these nodes.
-
-    A dropout draws random numbers unless its flag is off, or absent.
-    """
-    off = outer.union(_flags_off(graph))
-    for node in graph.node:
-        domain = node.domain.replace("ai.onnx", "")
-        operator = (domain, node.op_type)
-        position = operators.DROPOUTS.get(operator, len(node.input))
-        flag = node.input[position : position + 1]
-        if operator in operators.RANDOM or not off.issuperset(flag):
-            yield node
-        for attribute in node.attribute:
-            for subgraph in (attribute.g, *attribute.graphs):
-                yield from _random(subgraph, off)
+def unknown(record: list, model: ModelProto) -> str:
+    """Return the first part of a model that the WebGPU EP is not known to replay, or ``""``."""
+    if not record or not model.graph.node:
+        return "graph capture on WebGPU needs a model in ONNX's format, and ORT's record of its nodes"
+    recorded = {(node.domain, node.op_type): node for node in record}
+    for operator, node in recorded.items():
+        if operator not in operators.OPERATORS:
+            return f"node {show(node.name)} ({show(node.op_type)[1:-1]}) is not known to be replayed"
+    return _unknown_type(model.graph) or _unmet_condition(recorded, model)
 
 
-def _flags_off(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of the constants that are false."""
-    values = [(tensor.name, tensor) for tensor in graph.initializer]
-    for node in graph.node:
-        if node.op_type == "Constant":
-            for attribute in node.attribute:
-                values.append((node.output[0], attribute.t))
-    for name, tensor in values:
-        if tensor.data_type == onnx.TensorProto.BOOL and not tensor.data_location:
-            if not numpy_helper.to_array(tensor).any():
-                yield name
+def unknown_release() -> str:
+    """Return which release of the WebGPU EP the table does not describe, or ``""``."""
+    devices = onnxruntime.get_ep_devices()
+    # Of a plugin EP, every registered library counts. A built-in EP has ORT's version.
+    versions = [device.ep_metadata.get("version") for device in devices if device.ep_name == WEBGPU]
+    for version in versions or [onnxruntime.__version__]:
+        if (onnxruntime.__version__, version) not in operators.RELEASES:
+            return f"the replay of version {version} of the EP on ORT {onnxruntime.__version__} was never checked"
+    return ""
 
 
-def _unknown(final: onnx.ModelProto) -> str:
-    """Return the first part of a graph that the WebGPU EP is not known to replay. Empty if it replays all."""
-    graph = final.graph
-    if final.functions or graph.sparse_initializer:
-        return "the final graph holds functions or sparse constants"
-    return _unknown_type(graph, _read(final)) or _unknown_node(graph)
-
-
-def _unknown_type(graph: onnx.GraphProto, read: set[str]) -> str:
-    types = [(value.name, value.type.tensor_type.elem_type) for value in graph.input if value.name in read]
-    types += [(tensor.name, tensor.data_type) for tensor in graph.initializer if tensor.name in read]
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.name == "to":
-                types.append((node.output[0], attribute.i))
-
-    names = onnx.TensorProto.DataType
-    for value, kind in types:
+def _unknown_type(graph: GraphProto) -> str:
+    kinds = [value.type.tensor_type.elem_type for value in graph.input]
+    kinds += [tensor.data_type for tensor in graph.initializer]
+    kinds += [attribute.i for node in graph.node for attribute in node.attribute if attribute.name == "to"]
+    for kind in kinds:
         if kind not in operators.TYPES:
-            if kind in names.values():
-                kind = names.Name(kind)  # noqa: PLW2901
-            return f"{show(value)} is of a type ({kind}) whose replay was never checked"
+            return f"the replay of tensors of type {TensorProto.DataType.Name(kind)} was never checked"
     return ""
 
 
-def _unknown_node(graph: onnx.GraphProto) -> str:
-    axes = {tensor.name for tensor in graph.initializer if tensor.dims and 0 not in tensor.dims}
-    outputs = {value.name for value in graph.output}
-    for node in graph.node:
-        condition = operators.OPERATORS.get((node.domain, node.op_type))
-        if condition is None:
-            return f"{_shown(node)} is not known to be replayed"
-        if not _meets(condition, node, axes, outputs):
-            return f"{_shown(node)} {condition.value}"
+def _unmet_condition(recorded: Iterable[tuple[str, str]], model: ModelProto) -> str:
+    outputs = {value.name for value in model.graph.output}
+    for node in _nodes(model):
+        operator = (node.domain.removeprefix("ai.onnx"), node.op_type)
+        if operator in recorded:
+            condition = operators.OPERATORS[operator]
+            if not _meets(condition, node, outputs):
+                return f"node {show(node.name)} ({node.op_type}) {condition.value}"
     return ""
 
 
-def _meets(condition: Condition, node: onnx.NodeProto, axes: set[str], outputs: set[str]) -> bool:
-    """Return whether a node meets the condition of its operator.
-
-    :param axes: the constants that are not empty.
-    :param outputs: the outputs of the model.
-    """
+def _meets(condition: Condition, node: NodeProto, outputs: set[str]) -> bool:
     match condition:
         case Condition.TWO_INPUTS:
             return len(list(filter(None, node.input))) > 1
         case Condition.THREE_OUTPUTS:
             return not any(node.output[3:])
         case Condition.AXES:
-            return _length(node, "axes") > 0 or not axes.isdisjoint(node.input[1:2])
+            return _length(node, "axes") > 0 or any(node.input[1:])
         case Condition.TWO_DIMENSIONS:
             return _length(node, "perm") > 1
         case Condition.INSIDE:
@@ -282,17 +166,5 @@ def _meets(condition: Condition, node: onnx.NodeProto, axes: set[str], outputs: 
             return True
 
 
-def _length(node: onnx.NodeProto, name: str) -> int:
-    """Return the length of a list of integers, an attribute of a node."""
-    for attribute in node.attribute:
-        if attribute.name == name:
-            return len(attribute.ints)
-    return 0
-
-
-def _shown(node: onnx.NodeProto) -> str:
-    operator = node.op_type
-    if node.domain:
-        operator = f"{node.domain}::{operator}"
-    makes = ", ".join(map(show, node.output[:4]))
-    return f"node {show(node.name)} ({show(operator)[1:-1]}, which makes {makes})"
+def _length(node: NodeProto, name: str) -> int:
+    return sum(len(attribute.ints) for attribute in node.attribute if attribute.name == name)

@@ -104,9 +104,7 @@ _TABLE = (
 )
 OPERATORS = {(domain, name): condition for condition, domain, names in _TABLE for name in names.split()}
 
-# The operators that draw random numbers. A replay repeats the numbers of the run that captured.
-_RANDOM = "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial"
-RANDOM = frozenset({*(("", name) for name in _RANDOM.split()), (MICROSOFT, "Sampling")})
-# Operators that draw random numbers in training mode only, and the position of the input that switches it on.
-DROPOUTS = {("", "Dropout"): 2, (MICROSOFT, "BitmaskDropout"): 2}
-DROPOUTS |= {(MICROSOFT, "BiasDropout"): 4, (MICROSOFT, "BitmaskBiasDropout"): 4}
+# The operators that draw random numbers on every EP. A replay repeats the numbers of the run that captured.
+RANDOM = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial", "Sampling"}
+)

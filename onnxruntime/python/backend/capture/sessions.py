@@ -6,14 +6,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+
+from onnx import ModelProto
+
 from onnxruntime import InferenceSession
-from onnxruntime.backend import locks
-from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.capture import advice, eligibility
-from onnxruntime.backend.capture.graphs import Capture
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.graphs import WITHOUT, Capture
+from onnxruntime.backend.errors import Place, reject
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.runs.direct_route import inner_of
-from onnxruntime.backend.session import capturing, state
+from onnxruntime.backend.session import capturing, model_outline, state
 from onnxruntime.backend.session.construction import Construction, SessionPart
+
+OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
+_REASON = "ORT captures a model only if it has no If, Loop or Scan, and if no node between others is on the CPU EP"
+_NOT_OF_PREPARE = "graph capture needs a session that prepare creates. Prepare the model itself"
 
 
 class CapturePart(SessionPart):
@@ -22,43 +31,38 @@ class CapturePart(SessionPart):
     name = "capture"
 
     def create(self, construction: Construction) -> InferenceSession:
-        def open_again(permit: Permit) -> InferenceSession:
-            return _create(construction.again(permit))
-
+        eps = capturing.of_permit(construction.permit)
+        place = Place("provider_options", eps[0], CAPTURE_SWITCHES[eps[0]])
+        model = ModelProto()
+        with suppress(Exception):  # such as a model in ORT format
+            model = model_outline.outline(construction.model)
         try:
-            return _create(construction)
+            session = construction.create()
         except Exception as error:
-            advice.explain(error, construction.permit, open_again)
+            if OF_ORT in str(error):
+                reject(place, f"{_REASON}. {_advice(model, construction.permit.sizes)}. ORT error: {error}")
             raise
+        problem = eligibility.problem(session, eps, model)
+        if problem:
+            reject(place, f"{problem}. Otherwise, {WITHOUT}")
+        state.of(session).keep(self.name, lambda: Capture(session, eps[0]))
+        return session
 
-    def route(self, session: InferenceSession) -> Capture | None:
-        return capture_of(session)
+    def route(self, session: InferenceSession) -> Capture:
+        def refusing() -> Capture:
+            return Capture(session, capturing.of_session(session)[0], _NOT_OF_PREPARE)
+
+        capture = state.of(session).keep(self.name, refusing)
+        if capture.inner is not inner_of(session):  # set_providers has replaced it
+            return refusing()
+        return capture
 
 
-def _create(construction: Construction) -> InferenceSession:
-    session, checked = eligibility.open_session(construction)
-    capture = capture_of(session, checked)
-    if capture is not None and capture.problem:
-        raise RuntimeError(f"{capture.problem}. {advice.WITHOUT}")
-    return session
-
-
-def capture_of(session: InferenceSession, checked: bool = False) -> Capture | None:
-    """Return the captured graphs of a session, which all its runs share, ``None`` if it does not capture.
-
-    :param checked: whether ``prepare`` has just created the session and checked its final graph.
-    """
-    captures: dict[int, Capture] = state.of(session).keep(CapturePart.name, dict)
-    inner = inner_of(session)
-    for stale in captures.keys() - {id(inner)}:  # of inner sessions that set_providers has replaced
-        captures.pop(stale, None)
-    switched_on = capturing.of_session(session)
-    if not switched_on:
-        return None
-    capture = captures.get(id(inner))
-    if capture is None:
-        locks.lock_of(session)  # it owns the session
-        capture = Capture(session, switched_on, checked)
-        # Several threads may make one for the first run. One operation of the dict chooses the one for all.
-        capture = captures.setdefault(id(inner), capture)
-    return capture
+def _advice(model: ModelProto, sizes: Mapping[str, int]) -> str:
+    """Return a step that can help: with fixed sizes, ORT computes the shapes when it loads the model."""
+    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
+    names = {dimension.dim_param for shape in shapes for dimension in shape if dimension.dim_param}
+    if names <= sizes.keys():
+        return f"Fix each shape of an input that is not fixed, or {WITHOUT}"
+    setting = f"free_dimension_overrides={ {**dict.fromkeys(sorted(names), 1), **sizes}!a}"[:500]
+    return f"Fix the sizes of the free dimensions, as in {setting}, once for each size. Otherwise, {WITHOUT}"

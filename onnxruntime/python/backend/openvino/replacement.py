@@ -39,13 +39,11 @@ class Origin:
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
             attributes = vars(fresh).copy()
-            of_fresh = attributes.pop(state.ATTRIBUTE, None)
+            attributes.pop(state.ATTRIBUTE, None)
             session_attributes = vars(session)
             # Python calls no signal handler between these two steps, because an interrupt would prevent replacements.
             self.created = fresh._providers
             session_attributes.update(attributes)  # one operation of the dict: other threads read the session
-            if of_fresh is not None and of_fresh.owned is not None:
-                of_fresh.owned.inner.clear()  # the next run lets the lock of the device own it for this session
         except API_ERRORS as error:  # and none of a signal handler
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error

@@ -25,10 +25,11 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from threading import RLock
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.errors import Place, reject
-from onnxruntime.backend.locks import SessionLock
+from onnxruntime.backend.locks import call_holding
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.openvino.replacement import Origin, renew
 from onnxruntime.backend.runs import tensors
@@ -72,7 +73,7 @@ class RunOrder:
         self._origin = origin
         self.copies = copies
         self._always_twice = always_twice
-        self._lock = SessionLock(side_by_side=False)
+        self._lock = RLock()
         # Each is an attribute ``_providers``, of which each inner session has another.
         self._failed: object = None
         self._begun: object = None
@@ -82,7 +83,7 @@ class RunOrder:
 
     def run(self, waiting: RunOptions | None, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         """Return the outputs of ``compute``. ``waiting`` can end the wait for other runs."""
-        return self._lock.run_alone(waiting, self._run, compute, feeds, options)
+        return call_holding(self._lock, waiting, self._run, compute, feeds, options)
 
     def _run(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         if self.copies and _shrinks(options):

@@ -61,13 +61,6 @@ class DirectRoute:
             if inputs.find(node.name):
                 self._shared.append(index)
 
-    def reserve_for_binding(self, entries: Mapping[str, str]) -> None:
-        """Reserve the graph of these run config entries for a caller's own runs. This route has no graphs."""
-
-    def limited(self, settings: RunSettings, keyword: str) -> RunSettings:
-        """Return the settings of a run that can be ended, or refuse the keyword argument that limits the run."""
-        return settings
-
     def run(self, feeds: dict, settings: RunSettings) -> list:
         """Return the outputs."""
         options = settings.options
@@ -91,7 +84,7 @@ class DirectRoute:
         return outputs
 
     def fast_run(self, settings: RunSettings) -> FastRun:
-        """Reserve the graph of these prepared settings, which this route does not have, and return its fast path."""
+        """Return the fast path of a prepared model with these settings."""
         session = self._session
         # A subclass can override run.
         if type(session) is not InferenceSession or self._shared or not self._numpy_has_types:

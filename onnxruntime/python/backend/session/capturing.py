@@ -9,8 +9,7 @@ from __future__ import annotations
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, WEBGPU
-from onnxruntime.backend.session.construction import config_entry
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 
 def of_permit(permit: Permit) -> list[str]:
@@ -27,18 +26,6 @@ def of_session(session: InferenceSession) -> list[str]:
     """Return the EPs of a session that capture graphs."""
     eps = []
     for ep, texts in session.get_provider_options().items():
-        option = CAPTURE_SWITCHES.get(ep, "")
-        captures = is_on(texts.get(option, ""))
-        if ep == WEBGPU:
-            captures = _webgpu_captures(session, option)
-        if captures:
+        if is_on(texts.get(CAPTURE_SWITCHES.get(ep, ""), "")):
             eps.append(ep)
     return eps
-
-
-def _webgpu_captures(session: InferenceSession, option: str) -> bool:
-    # As ORT's own Python layer does: a provider option does not show whether it took effect.
-    is_enabled = getattr(session._sess, "is_webgpu_graph_capture_enabled", None)
-    if is_enabled is not None:
-        return is_enabled()
-    return is_on(config_entry(session.get_session_options(), f"ep.{WEBGPU.lower()}.{option}"))

@@ -20,7 +20,7 @@ class Plan:
     """All that the runs of one session with one run config need. It does not change: another session needs another."""
 
     def __init__(self, session: InferenceSession, run_config: Texts) -> None:
-        """Use a session, or another object with ``get_inputs`` and ``run``, and reserve the graph of its run config."""
+        """Use a session, or another object with ``get_inputs`` and ``run``."""
         self.session = session
         self.inner = inner_of(session)  # first: another thread can replace it
         self.is_of_ort = is_ort(session)
@@ -49,10 +49,9 @@ class Plan:
     def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
         """Run within limits, with separate run options and without the fast path."""
         separate = RunSettings(settings.attributes, settings.entries)
-        settings = self.route.limited(separate, limits.keyword)
-        limits.options = settings.options
+        limits.options = separate.options
         with limits:
-            return self.run(inputs, settings)
+            return self.run(inputs, separate)
 
 
 def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
@@ -60,9 +59,7 @@ def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:
     parts = selection.for_session(session)
     # set_providers can have changed the EPs of the session.
     names = [part.name for part in parts]
-    kept = state.of(session)
-    kept.keep_only(names)
-    kept.let_go(session._sess)
+    state.of(session).keep_only(names)
     route = guard = None
     for part in parts:
         route = route or part.route(session)

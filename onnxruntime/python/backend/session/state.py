@@ -25,7 +25,7 @@ class SessionState:
     def __init__(self) -> None:
         #: What ORT applied (``Applied``), from the creation of the session in ``prepare`` until ``prepare`` returns.
         self.applied: Any = None
-        #: The ``Owned`` of ``release.py``, if the lock of a device releases the session.
+        #: What the lock of a device (``locks.py``) releases after the session, if any.
         self.owned: Any = None
         self._of_parts: dict[str, Any] = {}
 
@@ -41,13 +41,6 @@ class SessionState:
         """Remove what other parts keep."""
         for part in self._of_parts.keys() - parts:
             self._of_parts.pop(part, None)
-
-    def let_go(self, inner: object) -> None:
-        """Let the owner release an inner session that is not this one, because ``set_providers`` has replaced it."""
-        owned = self.owned
-        if owned is not None and owned.inner[0] is not inner:
-            self.owned = None
-            owned.owner.ended.append(owned)
 
 
 def of(session: InferenceSession) -> SessionState:

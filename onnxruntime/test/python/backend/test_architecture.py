@@ -71,11 +71,11 @@ IN_FUNCTIONS = {
 IMPORTED_BY = {
     # The allowlist judges names and values: it creates no session and opens no file.
     "ctypes": {"runs", "session"},
-    "io": {"capture", "command_line"},
-    "pathlib": {"capture", "command_line", "environment"},
+    "io": {"command_line"},
+    "pathlib": {"command_line", "environment"},
     "shutil": {"command_line"},
     "subprocess": {"command_line"},
-    "tempfile": {"capture", "command_line"},
+    "tempfile": {"command_line"},
     # In Python 3.11, it has a lock for each class, which a fork can leave taken.
     "functools.cached_property": set(),
     "numpy": {"allowlist", "capture", "command_line", "free_dimensions", "openvino", "runs"},

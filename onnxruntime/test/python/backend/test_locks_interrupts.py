@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
-from helpers.locks import SOON, Held, Interrupter, check_free, in_alone, in_block, in_replay, in_run, nothing
+from helpers.locks import SOON, Held, Interrupter, check_free, in_alone, in_block, in_run, nothing
 from helpers.threads import needs_global_lock
 
 from onnxruntime import RunOptions
@@ -35,7 +35,7 @@ class ErrorTest(unittest.TestCase):
     """No error leaves a lock taken."""
 
     def setUp(self):
-        lock, options, lock_of_one = (SessionLock(side_by_side=True), RunOptions(), threading.RLock())
+        lock, options, lock_of_one = (SessionLock(), RunOptions(), threading.RLock())
         # Each function exists before a test: Python 3.12 crashes if there is no memory for a new one.
         self.calls = (
             in_run(lock, options),
@@ -43,7 +43,6 @@ class ErrorTest(unittest.TestCase):
             partial(locks.call_holding, lock_of_one, None),
             in_run(lock),
             in_alone(lock, options),
-            in_replay(lock),
             in_block(lock),
             partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
             partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
@@ -109,40 +108,38 @@ class InterruptTest(unittest.TestCase):
         """Of a call that waits for nothing, that waits for another one, and of a call that releases a session."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
-        for side_by_side in (True, False):
-            lock, lock_of_one, options = (SessionLock(side_by_side), threading.RLock(), RunOptions())
-            calls = {
-                "run": in_run(lock),
-                "replay": in_replay(lock),
-                "alone": in_alone(lock, options),
-                "block": in_block(lock),
-                "nested": partial(lambda run, function: run(partial(run, function)), in_run(lock)),
-                "alone in a block": partial(
-                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_alone(lock)
-                ),
-                "one": partial(locks.call_holding, lock_of_one, None),
-                "release": partial(self.release, lock),
-                "block in a block": partial(
-                    lambda f, g, function: f(partial(g, function)), in_block(lock), in_block(lock)
-                ),
-            }
-            free = calls["run"], calls["alone"], calls["block"], calls["one"]
-            for name, call in calls.items():
-                for moment in range(400):
-                    lock._owner = moment % 2 * -1  # another thread was alone last, or none
-                    with Interrupter(moment) as interrupter, contextlib.suppress(RuntimeError):
-                        call(nothing)
-                    with self.subTest(side_by_side=side_by_side, call=name, moment=moment):
-                        self.assertEqual(lock._running, {})
-                        self.assertFalse(lock._alone._is_owned() or lock_of_one._is_owned())
-                    if not interrupter.interrupted:
-                        break
-                self.assertGreater(moment, 2)
-                self.assertFalse(interrupter.interrupted)
-                check_free(*free)
+        lock, lock_of_one, options = SessionLock(), threading.RLock(), RunOptions()
+        run, alone, block = in_run(lock), in_alone(lock, options), in_block(lock)
+        one = partial(locks.call_holding, lock_of_one, None)
+
+        def nested(outer: Callable, inner: Callable) -> Callable:
+            return lambda function: outer(partial(inner, function))
+
+        calls = {
+            "run": run,
+            "alone": alone,
+            "block": block,
+            "one": one,
+            "release": partial(self.release, lock),
+            "run in a run": nested(run, run),
+            "alone in a block": nested(block, alone),
+            "block in a block": nested(block, block),
+        }
+        for name, call in calls.items():
+            for moment in range(400):
+                with Interrupter(moment) as interrupter, contextlib.suppress(RuntimeError):
+                    call(nothing)
+                with self.subTest(call=name, moment=moment):
+                    self.assertEqual((lock._running, lock._owner), ({}, 0))
+                    self.assertFalse(lock._alone._is_owned() or lock_of_one._is_owned())
+                if not interrupter.interrupted:
+                    break
+            self.assertGreater(moment, 2)
+            self.assertFalse(interrupter.interrupted)
+            check_free(run, alone, block, one)
 
     def release(self, lock: SessionLock, _: Callable) -> None:
-        lock.ended.clear()  # what interrupted calls left would add steps to the next call
+        lock._ended.clear()  # what interrupted calls left would add steps to the next call
         for _ in range(2):
             session = Session(_sess=object())
             lock.own(session)
@@ -153,7 +150,7 @@ class InterruptTest(unittest.TestCase):
         """It does not release the lock of the block."""
         if sys.gettrace() is not None:
             self.skipTest("a tracer such as a coverage tool is in use")
-        lock = SessionLock(side_by_side=True)
+        lock = SessionLock()
         for call in (in_block(lock), in_alone(lock)):
             for moment in range(400):
                 with lock.alone():
@@ -169,7 +166,7 @@ class InterruptTest(unittest.TestCase):
         "requires signal.pthread_kill: elsewhere, Ctrl-C does not end the wait for a lock",
     )
     def test_while_it_waits(self):
-        lock = SessionLock(side_by_side=True)
+        lock = SessionLock()
         with Held(in_run(lock)):
             check_free(in_run(lock))
             threading.Timer(SOON, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()

@@ -48,7 +48,6 @@ from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.capture.graph_ids import GraphIds
 from onnxruntime.backend.openvino import replacement
 from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
@@ -112,16 +111,9 @@ def on_one_core() -> None:
         permit_of(of_call({}), look_up.Allowlist(NEWEST._replace(providers=(AZURE, CPU))))
 
 
-def graph_ids(*calls: tuple[str, object], once: bool = False) -> None:
-    """Call methods of a new object that assigns graph ids to captures."""
-    ids = GraphIds(once, False)
-    for name, argument in calls:
-        getattr(ids, name)(argument)
-
-
 def capturing(*providers: str) -> None:
     """Check a session that captures graphs, which needs no device."""
-    raise RuntimeError(eligibility.problem(open_session(), [*providers], checked=False))
+    raise RuntimeError(eligibility.problem(open_session(), [*providers], two_nodes()))
 
 
 def after_a_change_of_the_file() -> None:

@@ -218,13 +218,10 @@ class OwnedOutputsTest(unittest.TestCase):
 
     def test_under_a_lock(self):
         for narrow in (False, True) if NARROW else (False,):
-            with (
-                mock.patch.object(selection, "for_session", return_value=[locks.LockPart()]),
-                mock.patch.object(locks, "of", return_value=locks.CUDA),
-            ):
+            with mock.patch.object(selection, "for_session", return_value=[locks.LockPart()]):
                 locked = on_cpu(sharing(narrow))
                 locked._current_plan()
-                self.assertIs(state.of(locked.session).owned.owner, locks.CUDA)
+                self.assertIs(state.of(locked.session).owned.lock, locks.GPU)
                 self.check_every_input(locked.run)
 
     def test_sequences_and_optionals(self):

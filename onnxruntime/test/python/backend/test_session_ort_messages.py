@@ -22,7 +22,8 @@ from unittest import mock
 import numpy as np
 import onnx
 from helpers import observable_models as observable
-from helpers.capture_cuda import CUDA, DEVICES, open_session
+from helpers.capture import CUDA_DEVICES
+from helpers.capture import open_session as open_capturing
 from helpers.execution_providers import CPU, OPENVINO, register_openvino_plugin, run_in_a_new_process
 from helpers.models import parsed, three_inputs, two_nodes
 from onnx import ModelProto
@@ -31,8 +32,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.capture import advice
+from onnxruntime.backend.capture import sessions
 from onnxruntime.backend.openvino.run_order import RunOrder
+from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.session import failures
 
 WEBGPU = "WebGpuExecutionProvider"
@@ -56,9 +58,9 @@ def captured(made: ModelProto) -> None:
         if RELEASE < (1, 26):
             raise unittest.SkipTest(f"ORT {onnxruntime.__version__} does not check models for plugin EPs that capture")
         return on_webgpu(made, enableGraphCapture="1")
-    if not DEVICES:
+    if not CUDA_DEVICES:
         raise unittest.SkipTest("there is no CUDA device, nor the software CUDA of make test-cuda")
-    return open_session(made)
+    return open_capturing(made)
 
 
 def on_webgpu(made: ModelProto, **options: str) -> None:
@@ -168,7 +170,7 @@ class MessagesTest(unittest.TestCase):
     def test_models_that_ort_does_not_capture(self):
         for made, fact in ((BRANCHING, "control flow"), (ON_THE_CPU_ONLY, "")):
             error = self.error_of(lambda made=made: captured(made))
-            self.assertRegex(str(error), f"{advice.OF_ORT}.*{fact}")
+            self.assertRegex(str(error), f"{sessions.OF_ORT}.*{fact}")
 
     def test_each_explanation_is_tested(self):
         names = (*EXPLAINED, *ELSEWHERE)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import unittest
 import warnings
-import weakref
 from collections.abc import Callable
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -24,7 +24,7 @@ from onnxruntime.backend import NotPermittedError, backend, locks
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.locks import SessionLock
+from onnxruntime.backend.locks import GPU, call_holding
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.session import presence, selection, state
 from onnxruntime.backend.session.construction import Construction, SessionPart
@@ -80,92 +80,39 @@ class PartsTest(unittest.TestCase):
 
 @needs_global_lock
 class SeveralGuardsTest(unittest.TestCase):
-    """A session on several devices waits for the lock of each, in the same order."""
-
-    def guards(self, *eps: str) -> tuple[object, list[SessionLock]]:
-        """Return a prepared model on these EPs, and the locks that its runs take, from the first to the last."""
-        rep = backend.prepare(session_on(*eps))
-        self.assertEqual(len(rep.run([X])), 1)
-        order = state.of(rep.session).keep("openvino", object)
-        of_eps = {WEBGPU: locks.WEBGPU, CUDA: locks.CUDA, OPENVINO: getattr(order, "_lock", None)}
-        return rep, [of_eps[ep] for ep in (WEBGPU, CUDA, OPENVINO) if ep in eps]
+    """A session on OpenVINO and on a device waits for the lock of the device, and inside it for its own."""
 
     def test_runs_wait_for_each(self):
-        for eps in (
-            (OPENVINO, CUDA),
-            (CUDA, OPENVINO),
-            (CUDA, WEBGPU),
-            (WEBGPU, CUDA),
-            (OPENVINO, WEBGPU),
-            (OPENVINO, WEBGPU, CUDA),
-        ):
-            rep, taken = self.guards(*eps)
-            for lock in taken:
-                for inputs in ([X], [X.tolist()]):
-                    with self.subTest(eps, lock=taken.index(lock), fast=inputs[0] is X):
-                        check(in_alone(lock), lambda hold: (rep.run(inputs), hold()), waits=True)  # noqa: B023
+        for eps in ((OPENVINO, CUDA), (CUDA, OPENVINO), (OPENVINO, WEBGPU)):
+            rep = backend.prepare(session_on(*eps))
+            self.assertEqual(len(rep.run([X])), 1)
+            one = state.of(rep.session).keep("openvino", object)._lock
 
-    def test_no_lock_is_held_while_a_run_waits_for_the_first(self):
-        for eps in ((OPENVINO, CUDA), (CUDA, WEBGPU), (OPENVINO, WEBGPU, CUDA)):
-            rep, (first, *others) = self.guards(*eps)
-            with self.subTest(eps), Held(in_alone(first)):
-                waiting = Held(lambda hold: (rep.run([X]), hold()))  # noqa: B023
+            def run(hold: Callable, rep=rep) -> None:
+                rep.run([X])
+                hold()
+
+            for holding in (in_alone(GPU), partial(call_holding, one, None)):
+                with self.subTest(eps, device=holding == in_alone(GPU)):
+                    check(holding, run, waits=True)
+            with Held(in_alone(GPU)):
+                waiting = Held(run)
                 self.assertFalse(waiting.entered.wait(SOON))
-                check_free(*map(in_alone, others))
+                check_free(partial(call_holding, one, None))
             waiting.let_go()
-
-    def test_the_lock_of_both_devices(self):
-        rep, both = self.guards(CUDA, WEBGPU)
-        for lock in both:
-            with self.subTest(both.index(lock)), rep.device_lock():
-                waiting = Held(in_alone(lock))
-                self.assertFalse(waiting.entered.wait(SOON))
-                self.assertEqual(len(rep.run([X])), 1)
-            waiting.let_go()
-
-    def test_a_session_on_both_devices_is_released_under_both_locks(self):
-        for lock in (locks.WEBGPU, locks.CUDA):
-            rep, _ = self.guards(CUDA, WEBGPU)
-            gone = []
-            weakref.finalize(rep.session._sess, gone.append, lock)
-            with Held(in_alone(lock)):
-                rep.close()
-                self.assertEqual(gone, [])
-            locks.of([CUDA, WEBGPU]).release_ended()
-            self.assertEqual(gone, [lock])
-
-    def test_a_creation_waits_for_each(self):
-        permit = Permit("", True, {CUDA: {}, WEBGPU: {}})
-        for lock in (locks.WEBGPU, locks.CUDA):
-
-            def create(hold: Callable) -> None:
-                def construct() -> onnxruntime.InferenceSession:
-                    hold()
-                    return open_session()
-
-                wanted = Construction(b"", permit, onnxruntime.SessionOptions())
-                wanted.create = lambda: wanted.call(construct)
-                locks.LockPart().create(wanted)
-
-            check(in_alone(lock), create, waits=True)
-            check(create, in_alone(lock), waits=True)
 
     def test_a_run_can_replace_its_inner_session(self):
-        """The guard of the run holds the lock already. A signal handler in the middle of the run creates no session."""
-        permit = Permit("", True, {WEBGPU: {}})
-        wanted = Construction(b"", permit, onnxruntime.SessionOptions())
-        wanted.create = lambda: None
-        locks.LockPart().create(wanted)
-        session = locks.WEBGPU.run(None, wanted.call, open_session)
-        self.assertIs(state.of(session).owned.owner, locks.WEBGPU)
-        with self.assertRaisesRegex(RuntimeError, "in the middle of a call"):
-            locks.WEBGPU.run(None, locks.LockPart().create, wanted)
+        """The guard of the run holds the lock already."""
+        wanted = Construction(b"", Permit("", True, {WEBGPU: {}}), onnxruntime.SessionOptions())
+        wanted.create = lambda: wanted.call(open_session)
+        session = GPU.run_alone(None, locks.LockPart().create, wanted)
+        self.assertIs(state.of(session).owned.lock, GPU)
 
     def test_a_session_on_several_devices_captures_nothing(self):
         for other in (WEBGPU, OPENVINO):
             session = session_on(CUDA, other, CUDAExecutionProvider=CAPTURING)
             with self.subTest(other):
-                self.assertIn("on one device", eligibility.problem(session, [CUDA], checked=True))
+                self.assertIn("on one device", eligibility.problem(session, [CUDA], two_nodes()))
 
 
 class WithoutGlobalLockTest(unittest.TestCase):

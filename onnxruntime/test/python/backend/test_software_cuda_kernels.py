@@ -14,7 +14,7 @@ import unittest
 import warnings
 
 import numpy as np
-from campaigns.captured_variants import Variant, Variants, rows, sizes_of, variants
+from campaigns.captured_variants import Variant, Variants, on_software_cuda, rows, sizes_of
 from helpers.models import model
 from onnx import ModelProto, NodeProto, helper
 from test_software_cuda import CPU, EP, ON_SOFTWARE_CUDA
@@ -35,23 +35,13 @@ def run(made: ModelProto, inputs: dict) -> list[np.ndarray]:
         return onnxruntime.backend.run(source, inputs, provider_options={EP: {"use_tf32": False}})
 
 
-# Operators of variants() for some of which the software CUDA has no kernel, or the CUDA EP differs from the CPU EP.
-_OTHERWISE = (
-    "Attention AveragePool Einsum GRU Gelu Gemm InstanceNormalization LSTM MaxPool MultiHeadAttention Resize "
-    "RotaryEmbedding TopK"
-)
-
-
 class Kernels(Variants):
     """The models of one operator that WebGPU's tests have, further ones, and a few operators that ORT fuses."""
 
     def __init__(self) -> None:
         super().__init__()
         self.random = np.random.default_rng(0)
-        otherwise = _OTHERWISE.split()
-        for variant in variants():
-            if variant.operator not in otherwise and not variant.operator.startswith("Reduce"):
-                self.all.append(variant)
+        self.all += on_software_cuda()
         self.elementwise()
         self.layout()
         self.indexing()

@@ -2,176 +2,125 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Tests graph capture and device values on the WebGPU plugin EP (onnxruntime-ep-webgpu).
+"""Tests what differs in graph capture on the WebGPU plugin EP: its operators, and callers' sessions and bindings.
 
-The tests run on a GPU, or under ``with_software_gpu.sh``.
+The tests run on a GPU, or under ``with_software_gpu.sh``. ``campaigns/captured_operators.py`` runs all variants.
 """
 
 from __future__ import annotations
 
 import unittest
+from unittest import mock
 
 import numpy as np
-from campaigns.captured_operators import on_device
-from helpers.capture import Expected, chain, two_inputs
-from helpers.capture_behaviour import CaptureBehaviour
-from helpers.captured_models import resident_bytes
+from campaigns.captured_operators import COPIES, Seen, see
+from campaigns.captured_variants import variants
+from helpers import captured_models as models
+from helpers.capture import ORDINARY, Checked, chain, data, graphs_of, on_device, prepare, two_inputs
 from helpers.execution_providers import set_up_webgpu_plugin
-from helpers.models import parsed, reads_linux
+from helpers.models import parsed
 from onnx import ModelProto
 
 import onnxruntime
-import onnxruntime.backend
-from onnxruntime import InferenceSession, IOBinding, OrtValue, SessionOptions
-from onnxruntime.backend import locks
-
-EP = "WebGpuExecutionProvider"
-
+from onnxruntime.backend import NotPermittedError
+from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture.operators import ALWAYS, OPERATORS
+from onnxruntime.backend.provider_names import WEBGPU
 
 setUpModule = set_up_webgpu_plugin
+VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 
-def prepare(made: ModelProto, capture: bool = True, **keywords):
-    options = {"enableGraphCapture": "1"} if capture else {}
-    return onnxruntime.backend.prepare(made, provider_options={EP: options}, **keywords)
+class BlockTest(unittest.TestCase):
+    """Real blocks are captured, with the table of operators and ORT's fusions."""
+
+    def check(self, made: ModelProto, *shapes: tuple[int, ...]) -> None:
+        checked = Checked(made)
+        self.assertTrue(checked.rep.session._sess.is_webgpu_graph_capture_enabled())
+        for i in range(20):
+            x = data(i, *shapes[i % len(shapes)])
+            inputs = [x if i % 3 else on_device(checked.rep.session, x)]
+            captured = checked.rep.run(inputs)
+            for have, want in zip(captured, checked.run(x, run_config=ORDINARY), strict=True):
+                self.assertEqual(have.tobytes(), want.tobytes())
+        self.assertEqual(len(graphs_of(checked.rep)), len(shapes))
+
+    def test_a_convolutional_net(self):
+        self.check(models.convolutional_net(), (1, 3, 8, 8), (2, 3, 8, 8))
+
+    def test_transformer_blocks(self):
+        for joined in (False, True):
+            self.check(models.transformer_block(joined), (1, 3, 16), (2, 4, 16), (1, 5, 16))
 
 
-def open_session(made: ModelProto, capture: bool = True) -> InferenceSession:
-    """Create a session as a caller does, without the backend."""
-    options = SessionOptions()
-    device = next(device for device in onnxruntime.get_ep_devices() if device.ep_name == EP)
-    options.add_provider_for_devices([device], {"enableGraphCapture": str(int(capture))})
-    with locks.WEBGPU.alone():
-        return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
+class OperatorTest(unittest.TestCase):
+    """The table is right on this machine: one variant of each operator, on sessions without the backend."""
 
+    def first(self, names: tuple[str, ...], wanted: str) -> dict[str, Seen]:
+        """Return the first variant of each operator that ORT captures and that is ``right`` or ``stale``."""
+        found: dict[str, Seen] = {}
+        for variant in variants():
+            if variant.operator in names and variant.operator not in found:
+                seen = see(variant)
+                if seen is not None and bool(seen.stale) == (wanted == "stale"):
+                    found[variant.operator] = seen
+        return found
 
-class WebGpuCaptureTest(CaptureBehaviour, unittest.TestCase):
-    """The backend on the real EP."""
+    def test_copies_are_stale_and_refused(self):
+        """If one is right, its condition is not needed. If one is permitted, the table is wrong."""
+        conditional = ("Max", "Min", "ReduceMax", "ReduceSum", "Transpose", *VIEWS)
+        found = self.first((*COPIES, *conditional), "stale")
+        self.assertEqual(found.keys(), {*COPIES, *conditional})
+        for operator, seen in found.items():
+            self.assertTrue(seen.problem, operator)
 
-    lock = locks.WEBGPU
-    flags = ("--plugin", "onnxruntime_ep_webgpu")
+    def test_permitted_operators_are_replayed(self):
+        names = tuple(name for (_, name), condition in OPERATORS.items() if condition is ALWAYS)
+        found = self.first(names, "right")
+        self.assertGreaterEqual(len(found), len(set(names)) - 6)  # ORT does not capture the first variants of some
+        self.assertEqual({name: seen.problem for name, seen in found.items() if seen.problem}, {})
 
-    def ordinary(self, made: ModelProto):
-        return prepare(made, capture=False)
+    def test_what_hides_behind_a_threshold(self):
+        """The comparison of the first run cannot see it, the table refuses it."""
+        for first in ("ScatterND (X, i, u)", "Max (X)", "ReduceSum <noop_with_empty_axes = 1> (X)"):
+            nodes = f"S = {first} d = Sub (S, t) r = Relu (d) Y = Add (M, r)"
+            constants = "<int64[1,1] i = {0}, float[1,4] u = {0, 0, 0, 0}, float t = {4}>"
+            with self.subTest(first), self.assertRaises(NotPermittedError):
+                prepare(parsed(f"(float[2,4] X, float[2,4] M) => (float[2,4] Y) {constants} {{ {nodes} }}"))
 
-    def prepare(self, made: ModelProto, **keywords):
-        return prepare(made, **keywords)
-
-    def test_it_captures(self):
-        rep = self.prepare(chain())
-        self.assertEqual(rep.node_assignment[EP], 6)
-        self.assertIn("enableGraphCapture", rep.unconfirmed[EP])  # ORT repeats whatever a plugin is given
-        # ORT refuses session.run on this session.
-        with self.assertRaisesRegex(ValueError, "graph capture"):
-            rep.session.run(None, {"X": self.data(0, 3, 4)})
-
-    def test_a_session_that_the_caller_opened(self):
-        # Its graph was not checked: it runs without capture, or with a binding of the caller.
-        rep, expected = (onnxruntime.backend.prepare(open_session(chain())), Expected(chain()))
-        for i in range(10):
-            x = self.data(i, 1 + i % 2, 4)
-            with self.assertRaisesRegex(
-                RuntimeError, "only models that prepare opens.*gpu_graph_id.*without graph capture$"
-            ):
-                rep.run([x])
-            self.check(rep.run([x], run_config={"gpu_graph_id": -1}), expected(x))
-        rep.run_options()
-
-    def test_requirements(self):
-        one = "then_branch = a () => (float[2] A) { A = Neg (X) }"
-        other = "else_branch = b () => (float[2] B) { B = Abs (X) }"
-        branching = f"(float[2] X, bool C) => (float[2] Y) {{ Y = If (C) <{one}, {other}> }}"
-        reshaping = "(float[2,4] X, int64[2] S) => (float[M,N] Y) { T = Reshape (X, S) Y = Neg (T) }"
-        for graph, refused in (
-            (branching, "enableGraphCapture'.: ORT does not capture.*If, Loop, or Scan.*control flow nodes"),
-            ("(float[2,2] X) => (float Y) { Y = Det (X) }", "ORT does not capture.*Det 1.*Prepare the model without"),
-            (reshaping, "enableGraphCapture'.: input 'S' is read on the CPU"),
-        ):
-            with self.assertRaisesRegex(RuntimeError, refused):
-                self.prepare(parsed(graph))
-
-    @reads_linux
-    def test_memory_stays(self):
-        rep = self.prepare(chain(10, (64, 64)))
-        x = self.data(0, 64, 64)
-        for i in range(2000):
-            if i == 200:
-                before = resident_bytes()
-            rep.run([x])
-        self.assertLessEqual(resident_bytes() - before, 4 * 2**20)
-
-
-class DeviceValueTest(unittest.TestCase):
-    """OrtValues as inputs of rep.run, and a caller's IO binding with the run config."""
-
-    def setUp(self):
-        self.a, self.b = (np.random.default_rng(i).standard_normal(5).astype(np.float32) for i in range(2))
-        self.right = [self.a * self.b, self.a - self.b]
-
-    def check(self, outputs) -> None:
-        for got, want in zip(outputs, self.right, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5)
-
-    def test_inputs_of_run(self):
-        for capture in (False, True):
-            rep = prepare(two_inputs(), capture)
-            on_cpu = OrtValue.ortvalue_from_numpy
-            for _ in range(3):
-                a, b = on_device(rep.session, self.a), on_device(rep.session, self.b)
-                for inputs in ([a, b], [self.a, b], [a, on_cpu(self.b)], [on_cpu(self.a), self.b]):
-                    with self.subTest(capture=capture):
-                        self.check(rep.run(inputs))
-            self.check(rep.run([a, b], run_config={"gpu_graph_id": -1}))
-        with self.assertRaisesRegex(onnxruntime.backend.InputError, "A"):
-            rep.run([on_device(rep.session, self.a.astype(np.int32)), b])
-
-    def test_indices_on_the_device(self):
-        """The data of a capture is read from device memory into an array that owns its bytes."""
-        made = parsed("(float[K] A, float[N] X, int32[M] I) => (float[M] Y) { G = Gather (X, I) Y = Div (G, G) }")
-        for _ in range(3):
+    def test_integers_of_the_first_run_are_not_kept(self):
+        """The first run captures zeros. So it shows a copy of an integer, even if the table permitted the node."""
+        made = parsed("(int32[4] X) => (int32[2,2] Y) <int64[2] s = {2, 2}> { T = Add (X, X) Y = Reshape (T, s) }")
+        with mock.patch.object(eligibility, "unknown", return_value=""):
             rep = prepare(made)
-            index = on_device(rep.session, np.zeros(1, np.int32))
-            one = np.ones(1, np.float32)
-            self.assertEqual(rep.run({"A": one, "X": one, "I": index})[0].tolist(), [1])
+        with self.assertRaisesRegex(RuntimeError, "wrong values for output 'Y'"):
+            rep.run([np.arange(4, dtype=np.int32)])
+
+
+class CallerTest(unittest.TestCase):
+    def test_ort_refuses_runs_without_a_binding(self):
+        rep = prepare(chain())
+        self.assertEqual(rep.node_assignment[WEBGPU], 6)
+        self.assertIn("enableGraphCapture", rep.unconfirmed[WEBGPU])  # ORT repeats whatever a plugin is given
+        with self.assertRaisesRegex(ValueError, "graph capture"):
+            rep.session.run(None, {"X": data(0, 3, 4)})
 
     def test_bindings_without_capture(self):
-        """On a session that captures, ORT refuses a binding of other memory than the device's unless it receives -1."""
-        rep = prepare(two_inputs(), run_config={"gpu_graph_id": -1})
-        targets = [on_device(rep.session, np.zeros(5, np.float32)) for _ in range(2)]
-
-        def bind(inputs_on_device: bool, outputs: str | list[OrtValue]) -> IOBinding:
-            binding = rep.session.io_binding()
-            for name, array in (("A", self.a), ("B", self.b)):
-                if inputs_on_device:
-                    binding.bind_ortvalue_input(name, on_device(rep.session, array))
-                else:
-                    binding.bind_cpu_input(name, array)
-            for i, name in enumerate(("Y", "Z")):
-                if isinstance(outputs, str):
-                    binding.bind_output(name, outputs)
-                else:
-                    binding.bind_ortvalue_output(name, outputs[i])
-            return binding
-
-        for inputs_on_device, outputs in ((False, "cpu"), (True, "cpu"), (True, "webgpu"), (True, targets)):
-            with self.subTest(outputs=outputs, inputs_on_device=inputs_on_device):
-                binding = bind(inputs_on_device, outputs)
-                if outputs is not targets:
-                    with self.assertRaisesRegex(ValueError, "graph capture"):
-                        rep.session.run_with_iobinding(binding, onnxruntime.RunOptions())
-                rep.session.run_with_iobinding(binding, rep.run_options())
-                self.check(binding.copy_outputs_to_cpu())
-                if outputs == "webgpu":
-                    self.assertEqual([value.device_name() for value in binding.get_outputs()], ["webgpu", "webgpu"])
-                    # The outputs are the inputs of the next run, without a copy to the CPU.
-                    again = rep.run(binding.get_outputs())
-                    np.testing.assert_allclose(again[0], self.right[0] * self.right[1], rtol=1e-5)
-        # With -1, nothing was captured. Id 7 of this run pins its buffers.
-        other = bind(True, targets)
-        rep.session.run_with_iobinding(other, rep.run_options({"gpu_graph_id": 7}))
-        self.check(other.copy_outputs_to_cpu())
-        with self.assertRaisesRegex(ValueError, "graph 7"):
-            rep.session.run_with_iobinding(binding, rep.run_options({"gpu_graph_id": 7}))
+        """ORT refuses a binding of other memory than the device's, unless it receives -1."""
+        rep = prepare(two_inputs(), run_config=ORDINARY)
+        a, b = data(0, 5), data(1, 5)
+        binding = rep.session.io_binding()
+        for name, array in (("A", a), ("B", b)):
+            binding.bind_cpu_input(name, array)
+        for name in ("Y", "Z"):
+            binding.bind_output(name, "webgpu")
+        with self.assertRaisesRegex(ValueError, "graph capture"):
+            rep.session.run_with_iobinding(binding, onnxruntime.RunOptions())
+        rep.session.run_with_iobinding(binding, rep.run_options())
+        np.testing.assert_allclose(binding.copy_outputs_to_cpu(), [a * b, a - b], rtol=1e-5)
+        # The outputs are the inputs of the next run, without a copy to the CPU.
+        again = rep.run(binding.get_outputs())
+        np.testing.assert_allclose(again[0], a * b * (a - b), rtol=1e-5)
 
 
 if __name__ == "__main__":

@@ -341,6 +341,19 @@ def variants() -> list[Variant]:
     return v.all
 
 
+def on_software_cuda() -> list[Variant]:
+    """Return the variants of operators that the software CUDA has, and with which the CUDA EP is like the CPU EP."""
+    otherwise = (
+        "Attention AveragePool Einsum GRU Gelu Gemm InstanceNormalization LSTM MaxPool MultiHeadAttention Resize "
+        "RotaryEmbedding TopK"
+    )
+    found = []
+    for variant in variants():
+        if variant.operator not in otherwise.split() and not variant.operator.startswith("Reduce"):
+            found.append(variant)
+    return found
+
+
 def node_tests() -> Iterator[Variant]:
     """Yield ONNX's node tests that have one node and numeric inputs."""
     from onnx.backend.test import loader  # noqa: PLC0415

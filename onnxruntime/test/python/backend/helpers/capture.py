@@ -2,32 +2,78 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Models, threads, and checks for tests of graph capture."""
+"""Models and checks for tests of graph capture, on the EP of this environment: CUDA, else the plugin EP for WebGPU."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+import unittest
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from unittest import mock
+from threading import Barrier
 
 import numpy as np
 from onnx import ModelProto, helper
 
 import onnxruntime
 import onnxruntime.backend
+from helpers.execution_providers import gpus, set_up_webgpu_plugin
 from helpers.models import model, parsed
-from onnxruntime import InferenceSession
-from onnxruntime.backend.capture import graphs, sessions
+from onnxruntime import InferenceSession, OrtValue, SessionOptions
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.capture.graphs import Graph
+from onnxruntime.backend.locks import GPU
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES, CUDA, WEBGPU
 
-_OPERATORS = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
+CUDA_DEVICES = gpus() if CUDA in onnxruntime.get_available_providers() else 0
+EP = CUDA if CUDA_DEVICES else WEBGPU
+needs_cuda = unittest.skipUnless(CUDA_DEVICES, "there is no CUDA device, nor the software CUDA of make test-cuda")
+ORDINARY = {"gpu_graph_id": -1}
+
+
+def set_up() -> None:
+    """Register the plugin EP for WebGPU until the tests of a module end, unless they run on CUDA."""
+    if EP == WEBGPU:
+        set_up_webgpu_plugin()
+
+
+def prepare(made: ModelProto, capture: bool = True, device_id: int = 0, **keywords) -> OnnxRuntimeBackendRep:
+    options = {CAPTURE_SWITCHES[EP]: capture}
+    if EP == CUDA:
+        options |= {"device_id": device_id, "use_tf32": False}
+    # As bytes, so that ORT infers the shapes of the outputs.
+    return onnxruntime.backend.prepare(made.SerializeToString(), provider_options={EP: options}, **keywords)
+
+
+def open_session(made: ModelProto) -> InferenceSession:
+    """Create a session that captures, as a caller does, without the backend."""
+    options = SessionOptions()
+    with GPU.alone():
+        if EP == CUDA:
+            return InferenceSession(made.SerializeToString(), options, providers=[(CUDA, {"enable_cuda_graph": "1"})])
+        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == WEBGPU]
+        options.add_provider_for_devices(devices[:1], {"enableGraphCapture": "1"})
+        return InferenceSession(made.SerializeToString(), options, enable_fallback=0)
+
+
+def on_device(session: InferenceSession, array: np.ndarray) -> OrtValue:
+    with GPU.alone():
+        if EP == CUDA:
+            return OrtValue.ortvalue_from_numpy(array, "cuda", 0)
+        value = session.create_ortvalue_from_shape_and_type(list(array.shape), array.dtype.type, "webgpu")
+        value.update_inplace(np.ascontiguousarray(array))
+        return value
+
+
+def graphs_of(rep: OnnxRuntimeBackendRep) -> list[Graph]:
+    """Return the graphs that a session has begun to capture."""
+    return GPU.own(rep.session)[1:]
 
 
 def chain(nodes: int = 6, shape: tuple = ("N", 4)) -> ModelProto:
     """Return a model of many small kernels."""
     names = ["X", *(f"t{i}" for i in range(nodes - 1))]
-    steps = [helper.make_node(_OPERATORS[i % 5], [names[i]], [names[i + 1]]) for i in range(nodes - 1)]
+    operators = ("Sigmoid", "Relu", "Tanh", "Neg", "Abs")
+    steps = [helper.make_node(operators[i % 5], [names[i]], [names[i + 1]]) for i in range(nodes - 1)]
     return model([*steps, helper.make_node("Add", [names[-1], "X"], ["Y"])], {"X": shape}, {"Y": shape})
 
 
@@ -48,40 +94,35 @@ def shapes_on_the_cpu() -> ModelProto:
     return parsed(f"(float[batch,4] X) => (float[batch,4] Y) <{constants}> {{ {nodes} }}")
 
 
-class Expected:
-    """The outputs of a model on the CPU EP."""
-
-    def __init__(self, made: ModelProto) -> None:
-        self._session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-        self._names = [value.name for value in self._session.get_inputs()]
-
-    def __call__(self, *inputs) -> list[np.ndarray]:
-        return self._session.run(None, dict(zip(self._names, inputs, strict=True)))
+def data(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@contextmanager
-def captured_ids(rep, threads: set[int] | None = None) -> Iterator[list[int]]:
-    """Collect the graph id of every run with an IO binding, and the ids of the threads in a set."""
-    ids = []
-
-    def watched(binding, options):
-        if threads is not None:
-            threads.add(threading.get_ident())
-        ids.append(int(options.get_run_config_entry("gpu_graph_id")))
-        return type(rep.session).run_with_iobinding(rep.session, binding, options)
-
-    with mock.patch.object(rep.session, "run_with_iobinding", watched):
-        yield ids
+def agree(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+    """Check outputs against those of another EP."""
+    for have, want in zip(got, expected, strict=True):
+        assert (have.shape, have.dtype) == (want.shape, want.dtype), (have.shape, want.shape)
+        np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
 
 
-def capture_of(session: InferenceSession) -> graphs.Capture | None:
-    """Return the captured graphs of a session."""
-    return sessions.capture_of(session)
+class Checked:
+    """A prepared model, each of whose outputs is compared with that of the CPU EP."""
+
+    def __init__(self, made: ModelProto, rep: OnnxRuntimeBackendRep | None = None, **keywords) -> None:
+        self.rep = rep or prepare(made, **keywords)
+        self._on_cpu = InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+        self._names = [value.name for value in self._on_cpu.get_inputs()]
+
+    def run(self, *inputs: np.ndarray, rep: OnnxRuntimeBackendRep | None = None, **keywords) -> list[np.ndarray]:
+        got = (rep or self.rep).run([*inputs], **keywords)
+        native = [np.array(array, array.dtype.newbyteorder("=")) for array in inputs]
+        agree(got, self._on_cpu.run(None, dict(zip(self._names, native, strict=True))))
+        return got
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> None:
-    """Call ``work(i)`` in ``count`` threads that start together; raise the error of a thread."""
-    start = threading.Barrier(count)
+    """Call ``work(i)`` in ``count`` threads that start together. Raise the error of a thread."""
+    start = Barrier(count)
 
     def started(i: int) -> None:
         start.wait()
@@ -90,18 +131,3 @@ def in_threads(count: int, work: Callable[[int], object]) -> None:
     with ThreadPoolExecutor(count) as pool:
         for done in [pool.submit(started, i) for i in range(count)]:
             done.result()
-
-
-class Checks:
-    """Methods for tests that compare outputs with those of the CPU EP."""
-
-    def check(self, got, expected) -> None:
-        for have, want in zip(got, expected, strict=True):
-            self.assertEqual((have.shape, have.dtype), (want.shape, want.dtype))
-            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
-
-    def data(self, seed: int, *shape: int) -> np.ndarray:
-        return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-    def check_run(self, rep, expected: Expected, *inputs: np.ndarray, **keywords) -> None:
-        self.check(rep.run([*inputs], **keywords), expected(*inputs))

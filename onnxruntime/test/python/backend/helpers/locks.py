@@ -41,11 +41,6 @@ def in_block(lock: SessionLock) -> Callable:
     return call
 
 
-def in_replay(lock: SessionLock) -> Callable:
-    """Return a function that calls another as a replay of a graph."""
-    return partial(lock.run_unnested, None)
-
-
 def nothing() -> None:
     pass
 
@@ -53,8 +48,7 @@ def nothing() -> None:
 class Held:
     """Holds a lock in another thread. A ``with`` block begins when the lock is held, and its end lets go."""
 
-    def __init__(self, call: Callable, within: Callable = nothing) -> None:
-        self._within = within
+    def __init__(self, call: Callable) -> None:
         self.entered, self._go_on = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=call, args=(self._hold,), daemon=True)
         self.thread.start()
@@ -62,12 +56,10 @@ class Held:
     def _hold(self) -> None:
         self.entered.set()
         self._go_on.wait(LATE)
-        self._within()
 
-    def let_go(self, wait: bool = True) -> None:
+    def let_go(self) -> None:
         self._go_on.set()
-        if wait:
-            self.thread.join(LATE)
+        self.thread.join(LATE)
 
     def __enter__(self) -> Self:
         assert self.entered.wait(LATE), "a lock is left taken"

@@ -380,17 +380,6 @@ replacement.renew(open_session(), None)
 after_a_change_of_the_file()
     A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file or its
     external data has changed. Prepare the model again
-graph_ids(("reserve_for_binding", {"gpu_graph_id": "5"}), ("reserve_for_runs", {"gpu_graph_id": "5"}))
-    gpu_graph_id=5 is used by run_options() of this session. Choose another id
-graph_ids(("reserve_for_runs", {"gpu_graph_id": "5"}), ("reserve_for_binding", {"gpu_graph_id": "5"}))
-    gpu_graph_id=5 is used by run() of this session. For runs with your own binding, choose another id, as in
-    run_options({'gpu_graph_id': 7}), or -1 for runs without capture
-graph_ids(("begin", ("5", (2, 3))), ("check", ("5", (4, 3))))
-    gpu_graph_id=5 was captured with inputs of shapes [(2, 3)], but this run has [(4, 3)]. Choose another id. Without an
-    id, the backend selects one for each set of shapes
-graph_ids(("check", ("5", (2, 3))), once=True)
-    TensorrtExecutionProvider keeps one graph for a session, of one set of input shapes, and gpu_graph_id has no effect.
-    Prepare the model once more for other runs
 capturing(CUDA, TENSORRT)
     CUDAExecutionProvider and TensorrtExecutionProvider both capture, and ORT replays the graph of one: leave it to one
     of them
