@@ -9,14 +9,12 @@ The module ``values.py`` converts each value.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from numpy import ndarray
 
-from onnxruntime import InferenceSession, NodeArg, OrtValue
+from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.errors import nearest, show, warn
 from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors, values
@@ -29,29 +27,66 @@ _ERROR_CLASSES = {InvalidArgument: InvalidInputError, Fail: FailedInputError}
 _LIST_AS_INPUT = "To pass a list as the only input, put it in a list: [value]"
 
 
+class Input(NamedTuple):
+    """The declaration of an input, or of an initializer. It keeps no session, unlike ORT's object."""
+
+    name: str
+    type: str
+    shape: Sequence  # a free dimension has a name or None
+
+    def __str__(self) -> str:
+        """The type and the shape, with the names of free dimensions."""
+        text = _printable(tensors.readable(self.type))
+        sizes = ["?" if size is None else _printable(size) for size in self.shape]
+        if sizes:
+            text += f"[{', '.join(sizes)}]"
+        return text
+
+    def has_shape(self, shape: tuple) -> bool:
+        """Return whether a value of this shape fits."""
+        # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
+        if not self.shape:
+            return True
+        if len(shape) != len(self.shape):
+            return False
+        pairs = zip(shape, self.shape, strict=True)
+        return all(size == declared for size, declared in pairs if isinstance(declared, int))
+
+    def misfit(self, value: object) -> str:
+        """Describe a converted value that does not have the type or the shape, ``""`` for any other value."""
+        value_type = values.required(self.type)
+        if isinstance(value, OrtValue):
+            has_type = value.data_type() == value_type
+        elif isinstance(value, ndarray) and value_type.startswith("tensor("):
+            has_type = True
+        else:
+            return ""
+        if has_type and self.has_shape(tensors.shape(value)):
+            return ""
+        # A converted array of objects contains text.
+        return tensors.describe(value).replace("object[", "string[")
+
+
 class ModelInputs:
     """The inputs of a session's model, and the initializers that a run can override."""
 
     def __init__(self, session: InferenceSession) -> None:
-        self._inputs: dict[str, NodeArg] = {node.name: _with_type(node) for node in session.get_inputs()}
+        self._inputs = _declared(session.get_inputs())
         self._only_input = None
         if len(self._inputs) == 1:
             (self._only_input,) = self._inputs.values()
 
-        initializers: list[NodeArg] = getattr(session, "get_overridable_initializers", list)()
-        if initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
-            initializers = []  # OpenVINO ignores feeds for initializers
-        self._initializers = {node.name: _with_type(node) for node in initializers}
+        self._initializers = _declared(getattr(session, "get_overridable_initializers", list)())
+        if self._initializers and not OF_OPENVINO.isdisjoint(session.get_providers()):
+            self._initializers = {}  # OpenVINO ignores feeds for initializers
 
         #: The index and name of each input, and the dtype of arrays that ORT accepts without conversion, if any.
         self.slots: list[tuple] = []
-        for name, node in self._inputs.items():
-            value_type = values.required(node.type)
-            dtype = tensors.number_dtype(value_type)
-            slot = (len(self.slots), name, dtype)
-            self.slots.append(slot)
+        for index, (name, declared) in enumerate(self._inputs.items()):
+            dtype = tensors.number_dtype(values.required(declared.type))
+            self.slots.append((index, name, dtype))
 
-    def find(self, name: Any) -> NodeArg | None:
+    def find(self, name: Any) -> Input | None:
         """Return the input or the initializer of this name."""
         return self._inputs.get(name) or self._initializers.get(name)
 
@@ -78,53 +113,47 @@ class ModelInputs:
 
     def _is_one_map(self, inputs: Mapping) -> bool:
         """Return whether a mapping is itself the value of the only input, and does not contain that value by name."""
-        node = self._only_input
-        if node is None or not node.type.startswith("map("):
-            return False
-        value = inputs.get(node.name)
-        return not isinstance(value, Mapping)
+        only = self._only_input
+        return only is not None and only.type.startswith("map(") and not isinstance(inputs.get(only.name), Mapping)
 
     def _convert(self, name: object, value: object) -> object:
-        node = self.find(name)
-        if node is None:
+        declared = self.find(name)
+        if declared is None:
             raise self._unknown(name, value)
         try:
-            return values.convert(node.type, value)
+            return values.convert(declared.type, value)
         except ValueError as reason:
             got = str(reason)
         error_class = Fail if value is None else InvalidArgument
-        dtype = tensors.number_dtype(values.required(node.type))
+        dtype = tensors.number_dtype(values.required(declared.type))
         advice = ""
         if isinstance(value, ndarray) and dtype is not None:
             advice = f"Convert the array: value.astype('{dtype}')"
-        raise self._mismatch([(node, got)], error_class, advice)
+        raise self._mismatch([(declared, got)], error_class, advice)
 
     def check(self, feeds: Mapping, error: Exception) -> None:
-        """Raise an ``InputError`` if the feeds do not match the model, after ORT raised ``error``.
+        """Raise an ``InputError`` if the feeds of a run, in which ORT raised this error, do not match the model.
 
         No name of a frame refers to the ``InputError``: such a cycle would keep the session.
         """
-        error_class = type(error)
         wrong = []
-        for name, node in self._inputs.items():
-            if name not in feeds and not node.type.startswith("optional("):
-                wrong.append((node, "nothing"))
-
+        for name, declared in self._inputs.items():
+            if name not in feeds and not declared.type.startswith("optional("):
+                wrong.append((declared, "nothing"))
         advice = ""
         for name, value in feeds.items():
-            node = self.find(name)
-            got = _misfit(node, value)
-            if error_class is UnicodeEncodeError and not got and not _is_utf8(value):
+            fed = self.find(name)
+            got = fed.misfit(value) if fed else ""
+            if isinstance(error, UnicodeEncodeError) and not got and not _is_utf8(value):
                 got = "text that UTF-8 cannot represent"
-            if node and got:
-                wrong.append((node, got))
-                if isinstance(value, ndarray) and value.ndim == len(node.shape) - 1:
+            if fed and got:
+                wrong.append((fed, got))
+                if isinstance(value, ndarray) and value.ndim == len(fed.shape) - 1:
                     advice = "The value lacks one dimension, such as the batch"
                     if self._only_input:
                         advice += f". {_LIST_AS_INPUT}"
-
         if wrong:
-            raise self._mismatch(wrong, error_class, advice) from error
+            raise self._mismatch(wrong, type(error), advice) from error
 
     def _surplus(self, count: int) -> str:
         """Return the warning for a list that is longer than the list of inputs."""
@@ -153,21 +182,19 @@ class ModelInputs:
             f"{message} {self._inventory()}", input=known, expected=self._signature(), got=show(name)
         )
 
-    def _mismatch(self, wrong: list[tuple[NodeArg, str]], error_class: type, advice: str = "") -> Exception:
+    def _mismatch(self, wrong: list[tuple[Input, str]], error_class: type, advice: str = "") -> Exception:
         """Return the error for values that do not fit: for each, its input and a description of the value."""
         listed = wrong[:_MOST_LISTED]
-        sentences = [f"Input {_printable(node.name)!r} expects {_type(node)}, got {got}" for node, got in listed]
+        sentences = [f"Input {_printable(declared.name)!r} expects {declared}, got {got}" for declared, got in listed]
         if len(self._inputs) + len(self._initializers) > 1:
             sentences.append(self._inventory())
         if advice:
             sentences.append(advice)
-
         name = None
-        expected = _listed(node for node, _ in wrong)
+        expected = _listed([declared for declared, _ in wrong])
         if len(wrong) == 1:
-            node, _ = wrong[0]
-            name = node.name
-            expected = _type(node)
+            name = wrong[0][0].name
+            expected = str(wrong[0][0])
         return _ERROR_CLASSES.get(error_class, InputError)(
             ". ".join(sentences), input=name, expected=expected, got=", ".join(got for _, got in listed)
         )
@@ -182,32 +209,15 @@ class ModelInputs:
         return signature
 
 
-def _misfit(node: NodeArg, value: object) -> str:
-    """Describe a converted value that does not have the declared type or shape, ``""`` for any other value."""
-    value_type = values.required(node.type)
-    if isinstance(value, OrtValue):
-        has_type = value.data_type() == value_type
-    elif isinstance(value, ndarray) and value_type.startswith("tensor("):
-        has_type = True
-    else:
-        return ""
-    if has_type and _has_shape(tensors.shape(value), node.shape):
-        return ""
-    got = tensors.describe(value)
-    # A converted array of objects contains text.
-    return got.replace("object[", "string[")
-
-
-def _has_shape(shape: tuple, declared: list) -> bool:
-    # ORT reports an empty shape for a scalar and for any rank, and accepts any shape for both.
-    if not declared:
-        return True
-    if len(shape) != len(declared):
-        return False
-    for size, dimension in zip(shape, declared, strict=True):
-        if isinstance(dimension, int) and dimension != size:
-            return False
-    return True
+def _declared(nodes: Iterable[Any]) -> dict[str, Input]:
+    """Return declarations by name. A mock can lack a type: its input accepts any value."""
+    declared = {}
+    for node in nodes:
+        value_type, shape = getattr(node, "type", None), getattr(node, "shape", None)
+        if not isinstance(value_type, str) or shape is None:
+            value_type, shape = "optional()", ()
+        declared[node.name] = Input(node.name, value_type, shape)
+    return declared
 
 
 def _is_utf8(value: object) -> bool:
@@ -218,39 +228,19 @@ def _is_utf8(value: object) -> bool:
         value = list(value.items())
     if isinstance(value, (list, tuple)):
         return all(map(_is_utf8, value))
-    surrogate = re.search("[\ud800-\udfff]", str(value))
-    return surrogate is None
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def _with_type(node: NodeArg) -> SimpleNamespace:
-    """Return the declaration of an input, which keeps no session, unlike ORT's object.
-
-    A mock can lack a type: its input accepts any value.
-    """
-    value_type = getattr(node, "type", None)
-    shape = getattr(node, "shape", None)
-    if not isinstance(value_type, str) or shape is None:
-        value_type, shape = "optional()", ()
-    return SimpleNamespace(name=node.name, type=value_type, shape=shape)
-
-
-def _listed(nodes: Iterable[NodeArg]) -> str:
-    listed = [f"{_printable(node.name)}: {_type(node)}" for node in nodes]
+def _listed(declarations: Collection[Input]) -> str:
+    listed = [f"{_printable(declared.name)}: {declared}" for declared in declarations]
     surplus = len(listed) - _MOST_LISTED
     if surplus > 0:
         listed[_MOST_LISTED:] = [f"and {surplus} more"]
     return ", ".join(listed)
-
-
-def _type(node: NodeArg) -> str:
-    """Return the declared type and shape of an input, with the names of its free dimensions."""
-    text = _printable(tensors.readable(node.type))
-    sizes = []
-    for dimension in node.shape:
-        sizes.append("?" if dimension is None else _printable(dimension))
-    if sizes:
-        text += f"[{', '.join(sizes)}]"
-    return text
 
 
 def _printable(name: object) -> str:
