@@ -39,8 +39,7 @@ TREE = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("backend_mutants_equivalent.tsv")
 INSIDE = Path(__file__).with_name("backend_mutants_inside.py")
 BACKEND = TREE / "onnxruntime" / "python" / "backend"
-# Data, and __init__.py, which only imports. A folder means all its modules except SUGGESTIONS.
-SUGGESTIONS = "refusals/suggestions"
+# Data, and __init__.py, which only imports. A folder means all its modules.
 TABLES = (
     "allowlist/attributes",
     "allowlist/common_options",
@@ -56,7 +55,6 @@ TABLES = (
     "allowlist/tables",
     "allowlist/tensorrt",
     "allowlist/webgpu",
-    "refusals",
     "capture/operators",
     "provider_names",
 )
@@ -65,7 +63,7 @@ FIRST_GROUP = 10  # tests. Each next group is four times as large
 
 def modules() -> list[str]:
     """Return the modules that are not tables, by their paths in the package without ``.py``."""
-    found = [SUGGESTIONS]
+    found = []
     for path in BACKEND.rglob("*.py"):
         module = path.relative_to(BACKEND).with_suffix("")
         is_table = any(module.is_relative_to(table) for table in TABLES)

@@ -133,7 +133,7 @@ def difference(known: dict[str, str], new: dict[str, str], labels: tuple[str, st
 
 
 def texts_about_releases(tables: Path, known: str) -> list[str]:
-    """Return the lines of the allowlist and its refusals that can be untrue after the newest known release."""
+    """Return the lines of the allowlist that can be untrue after the newest known release."""
     pattern = re.compile(ABOUT_RELEASES.format(numbers(known)[1]))
     found = []
     for path in sorted(tables.rglob("*.py")):

@@ -36,23 +36,38 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from backend_option_evidence import evidence_of, title_of
 from backend_option_images import load
 from backend_option_names import Use, data_texts, is_glued, uses
 from backend_option_noise import NOISE
 
-from onnxruntime.backend import refusals
-from onnxruntime.backend.allowlist import optimizers, run_config, session_config
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend import provider_names as eps
+from onnxruntime.backend.allowlist.optimizers import OPTIMIZERS
+from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Rule, Table
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
+from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 
-# Permitted and refused entries together.
-SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
-PROVIDERS = refusals.provider_tables()
-OPTIMIZERS = set(optimizers.OPTIMIZERS)
+
+def reviewed(table: Table) -> set[str]:
+    """Return the permitted and the refused names of a table. A refused name that ends with a dot is a prefix."""
+    return {*table, *table.refused}
+
+
 # Of each EP, the options of both kinds.
-OPTIONS = {ep: set().union(*provider.values()) for ep, provider in PROVIDERS.items()}
-KEYS = SESSION_CONFIG.keys() | RUN_CONFIG.keys()
+OPTIONS = {ep: EVERY_EP.refused.keys() | set().union(*map(reviewed, kinds.values())) for ep, kinds in PROVIDERS.items()}
+KEYS = reviewed(SESSION_CONFIG) | reviewed(RUN_CONFIG)
+# The EPs in the distributions that have options, with their kind.
+IN_DISTRIBUTION = {
+    "onnxruntime-gpu": [(eps.CUDA, "built-in"), (eps.TENSORRT, "built-in")],
+    "onnxruntime-openvino": [(eps.OPENVINO, "built-in")],
+    "onnxruntime-webgpu": [(eps.WEBGPU, "built-in")],
+    "onnxruntime-migraphx": [(eps.MIGRAPHX, "built-in")],
+    "onnxruntime-cann": [(eps.CANN, "built-in")],
+    "onnxruntime-ep-openvino": [(eps.OPENVINO, "plugin")],
+    "onnxruntime-ep-webgpu": [(eps.WEBGPU, "plugin")],
+    "onnxruntime-ep-nv-tensorrt-rtx-cu13": [(eps.NV_TENSORRT_RTX, "plugin")],
+    "onnxruntime-qnn": [(eps.QNN, "plugin")],
+}
 
 _LIBRARY = re.compile(r"(lib)?onnxruntime.*\.(so(\.[0-9.]+)?|dylib|dll|pyd)")
 _KEY = re.compile(r"(session|ep|mlas|optimization|memory|qnn|test|arena)\.[A-Za-z0-9_.]*[A-Za-z0-9_]")
@@ -196,9 +211,9 @@ def _keys(library: Library) -> dict[str, str]:
     judged = set(KEYS)
     own = _options_named_like_keys(library)
     judged |= own
-    for ep, provider in PROVIDERS.items():
-        for option in provider.get(library.kind, ()):
-            judged.add(f"ep.{ep.lower()}.{option}")
+    for ep, kinds in PROVIDERS.items():
+        if library.kind in kinds:
+            judged |= {f"ep.{ep.lower()}.{option}" for option in reviewed(kinds[library.kind])}
     others = judged | library.texts.keys()
     found = {}
     for text, is_whole in library.texts.items():
@@ -213,8 +228,8 @@ def _options_named_like_keys(library: Library) -> set[str]:
     if library.kind == "built-in":  # ORT has many EPs, and what plugins' memory arenas are made of
         return set().union(*OPTIONS.values())
     most: set[str] = set()
-    for provider in PROVIDERS.values():
-        options = set(provider.get("plugin", ()))
+    for kinds in PROVIDERS.values():
+        options = reviewed(kinds["plugin"]) if "plugin" in kinds else set()
         # A plugin is the EP that most options in its library belong to.
         if len(library.texts.keys() & options) > len(library.texts.keys() & most):
             most = options
@@ -232,11 +247,11 @@ def _is_part(text: str, others: Iterable[str], judged: set[str]) -> bool:
 def _among_known(library: Library) -> dict[str, str]:
     """Return the names that stand among known options of an EP, known keys, or known optimizers."""
     groups = _groups(library)
-    known = OPTIMIZERS | refusals.SESSION_PREFIXES.keys()
+    known = {*OPTIMIZERS, *(key for key in KEYS if key.endswith("."))}
     for group in groups:
         if group.ep:
             known |= group.names
-    judged = KEYS | OPTIMIZERS | refusals.SESSION_PREFIXES.keys() | refusals.EVERY_PROVIDER.keys() | PROVIDERS.keys()
+    judged = KEYS | OPTIMIZERS.keys() | EVERY_EP.refused.keys() | PROVIDERS.keys()
     found: dict[str, str] = {}
     for place in library.places:
         used = dict.fromkeys(use.text for use in place)
@@ -259,15 +274,15 @@ def _among_known(library: Library) -> dict[str, str]:
 
 def _groups(library: Library) -> list[_Group]:
     groups = []
-    for ep, provider in PROVIDERS.items():
-        options = set(provider.get("plugin", ()))
+    for ep, kinds in PROVIDERS.items():
+        options = reviewed(kinds["plugin"]) if "plugin" in kinds else set()
         if library.kind == "built-in":  # ORT's own library passes options to plugin EPs, too
             options = OPTIONS[ep]
         if options:
             groups.append(_Group(f"options of {ep}", options, _OPTION, ep))
     keys = KEYS.union(filter(_KEY.fullmatch, library.texts))
     groups.append(_Group("keys", keys, _PREFIX))
-    groups.append(_Group("optimizers", OPTIMIZERS, _OPTIMIZER))
+    groups.append(_Group("optimizers", set(OPTIMIZERS), _OPTIMIZER))
     return groups
 
 
@@ -286,7 +301,7 @@ def _most_frequent(groups: list[_Group], near: set[str]) -> list[_Group]:
 
 
 def expected(distribution: Distribution) -> set[str]:
-    """Return the names that a distribution should contain: its evidence names it, or its release reads the key.
+    """Return the permitted names that a distribution should contain: the options of its EPs, and the keys of ORT.
 
     The fields ``since`` and ``until`` of an entry are releases of ORT, and the release of a plugin's distribution is
     the plugin's.
@@ -294,24 +309,14 @@ def expected(distribution: Distribution) -> set[str]:
     release = tuple(map(int, distribution.version.split(".")[:2]))
     is_ort = any("pybind11" in library.name for library in distribution.libraries)
 
-    def known(rule: object) -> bool:
-        if type(rule) is not Rule or not is_ort:
-            return True
-        return rule.since <= release and (rule.until is None or release < rule.until)
+    def known(rule: Rule) -> bool:
+        return not is_ort or (rule.since <= release and (rule.until is None or release < rule.until))
 
-    names = set()
-    for ep, kinds in PROVIDERS.items():
-        for kind, rules in kinds.items():
-            title = title_of(ep, kind)
-            for option, rule in rules.items():
-                evidence = evidence_of(title, option, is_refused=type(rule) is not Rule)
-                if f"run: {distribution.name} " in evidence and known(rule):
-                    names.add(option)
+    tables = [PROVIDERS[ep][kind] for ep, kind in IN_DISTRIBUTION.get(distribution.name, ())]
     if is_ort:
-        for key, rule in (SESSION_CONFIG | RUN_CONFIG).items():
-            if type(rule) is Rule and known(rule):
-                names.add(key)
-    return names
+        tables += [SESSION_CONFIG, RUN_CONFIG]
+    names = {name for table in tables for name, rule in table.items() if known(rule)}
+    return names if is_ort else names - {"device_id"}  # the backend selects the device of a plugin EP
 
 
 def gone(distribution: Distribution) -> set[str]:

@@ -15,7 +15,6 @@ from typing import Any, NoReturn, Self
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.limits import Limits
@@ -35,8 +34,6 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
-        # No run imports a module, because an interrupt in the import could leave its lock taken.
-        suggestions()
         if applied is NOTHING_APPLIED and is_ort(session):  # of the caller: its creation imported no part
             with suppress(Exception):  # each run raises it
                 selection.for_session(session)

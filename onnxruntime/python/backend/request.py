@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
@@ -146,7 +146,7 @@ def read(place: Place, mapping: Any, others: Values = NOTHING) -> dict[str, obje
     if type(mapping) is not dict and not issubclass(type(mapping), Mapping):
         advice = ""
         if not place.provider:
-            advice = suggestions().instead_of_container(place.keyword, mapping, others)
+            advice = suggestions.instead_of_container(place.keyword, mapping, others)
         reject_type(place, mapping, "a mapping such as a dict", advice)
     if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
         pairs = list(mapping.copy().items())  # another thread may change it

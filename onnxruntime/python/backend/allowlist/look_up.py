@@ -14,14 +14,13 @@ import os
 from collections.abc import Iterable, Mapping
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.advice import suggestions
-from onnxruntime.backend.allowlist import session_config
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
+from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS, options_of
 from onnxruntime.backend.allowlist.rules import NOTHING, Rule, Setting, Settings, Table, Values
-from onnxruntime.backend.allowlist.special_kinds import ForbiddenError
-from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, table_of
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, reject, reject_value, show
 
 _ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
@@ -49,7 +48,7 @@ class Allowlist:
         if keyword not in requested:
             return NOTHING
         values = requested[keyword]
-        return self._settings(table_of(keyword, values), Place(keyword), values)
+        return self._settings(BY_KEYWORD[keyword], Place(keyword), values)
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Look up the EPs that the caller specifies, with their options."""
@@ -59,7 +58,7 @@ class Allowlist:
             if ep in self.process.kinds:
                 kinds = [self.process.kinds[ep]]
             if not kinds:
-                advice = suggestions().unknown_provider(ep)
+                advice = suggestions.unknown_provider(ep)
                 refuse(Place("provider_options", ep, None if ep else ""), f"unknown execution provider{advice}")
             providers[ep] = self._options(ep, kinds, options)
         return providers
@@ -71,40 +70,40 @@ class Allowlist:
             table = options_of(ep, kind)
             sent: Values = {name: False for name, rule in table.items() if rule.always_off}
             try:
-                return self._settings(table, Place("provider_options", ep), {**sent, **options}, kind)
+                return self._settings(table, Place("provider_options", ep), {**sent, **options})
             except NotPermittedError as refusal:
                 refusals.append(refusal)
         raise refusals[0]
 
-    def _settings(self, table: Table, container: Place, values: Values, kind: str = "") -> dict[str, Setting]:
-        """Look up names and values, or refuse the first one that the table does not permit.
-
-        :param kind: of the EP that the container specifies.
-        """
+    def _settings(self, table: Table, container: Place, values: Values) -> dict[str, Setting]:
+        """Look up names and values, or refuse the first one that the table does not permit."""
         settings = {}
         for name, value in values.items():
             place = Place(container.keyword, container.provider, name)
-            settings[name] = self.setting_of(table, place, value, kind)
+            settings[name] = self.setting_of(table, place, value)
         return settings
 
-    def setting_of(self, table: Table, place: Place, value: object, kind: str = "") -> Setting:
+    def setting_of(self, table: Table, place: Place, value: object) -> Setting:
         """Look up a name and a value, or refuse them. Every setting that ORT receives passes this function."""
         try:
-            rule = self.rule_of(table, place, kind)
+            rule = self.rule_of(table, place)
             parsed = self._parsed(rule, place, value)
         except NotPermittedError as refusal:
             refusal.value = show(value)
             raise
         return Setting(place, rule, parsed, rule.kind.render(parsed))
 
-    def rule_of(self, table: Table, place: Place, kind: str = "") -> Rule:
+    def rule_of(self, table: Table, place: Place) -> Rule:
         """Return the rule of a name, or refuse the name."""
         name = place.keyword if place.key is None else place.key
-        rule = table.get(name)
-        if rule is None and table is session_config.SESSION_CONFIG:
-            rule = session_config.rule_of_prefix(name)
+        rule = table.rule_of(name)
         if rule is None:
-            refuse(place, suggestions().why_unknown(table, place, kind))
+            refused = table.why_refused(name)
+            if refused is None and place.provider:
+                refused = EVERY_EP.why_refused(name)
+            if refused is None:
+                refuse(place, suggestions.why_unknown(table, place))
+            refuse(place, refused.text(of_run=place.keyword == "run_config"))
         release = self.process.release
         if rule.since > release:
             required = _text_of(rule.since)
@@ -140,14 +139,12 @@ def _refuse_attribute(table: Table, name: str, value: object) -> None:
         refuse(Place(name), reason, show(value))
     if len(name) > _LONGEST_NAME or name in _ATTRIBUTES:
         return
-    scope, owner = "session", SessionOptions
-    if table is RUN_ATTRIBUTES:
-        scope, owner = "run", RunOptions
-    reason = suggestions().why_refused(f"{scope} attributes", "", name)
-    if not reason and hasattr(owner, name):
-        reason = "not reviewed"
-    if reason:
-        refuse(Place(name), reason, show(value))
+    of_run = table is RUN_ATTRIBUTES
+    refused = table.why_refused(name)
+    if refused is not None:
+        refuse(Place(name), refused.text(of_run=of_run), show(value))
+    if hasattr(RunOptions if of_run else SessionOptions, name):
+        refuse(Place(name), "not reviewed", show(value))
 
 
 def refuse_while_model_configures(keywords: Iterable[str]) -> None:

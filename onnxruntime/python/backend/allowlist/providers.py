@@ -2,48 +2,57 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Permitted options of each execution provider (EP), with the values that each accepts. All other options are refused.
+"""The options of each execution provider (EP), by its kind: a built-in EP is a part of ORT, a plugin EP a library.
 
 ORT repeats all options of a plugin EP, even unknown ones. Its report proves nothing, so the tables of plugin EPs are
-``_unreported``. docs/options-evidence.md lists how the effect of each option is known.
+``reported=False``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from onnxruntime.backend import provider_names as eps
 from onnxruntime.backend.allowlist import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Table
 
-
-def _unreported(rules: Mapping[str, Rule]) -> dict[str, Rule]:
-    """Return the rules of an EP that reports no option, or reports each option."""
-    return {name: rule._replace(reported=False) for name, rule in rules.items()}
-
-
+# The options that are refused for every EP.
+EVERY_EP = Table(
+    {},
+    {
+        "loads a library": {
+            "shared_lib_path": "ORT up to 1.24 loads this shared library for an unknown EP name",
+            "provider_factory_entry_point": (
+                "ORT up to 1.24 calls this function of shared_lib_path for an unknown EP name"
+            ),
+        }
+    },
+)
+NO_OPTIONS = Table({})
 # A plugin without a table. The application trusts it, because it has registered it.
-ANY_PLUGIN = _unreported({"device_id": PLUGIN_DEVICE})
-_WITHOUT_OPTION = "Dml CoreML VitisAI Xnnpack ACL Dnnl Js WebNN ArmNN Azure Nnapi Rknpu VSINPU"
+ANY_PLUGIN = Table({"device_id": PLUGIN_DEVICE}, reported=False)
+_WITHOUT_OPTION = ("ArmNN", "Azure", "Nnapi", "Rknpu", "VSINPU")
 # EP name to kind to options, for each EP that has been reviewed.
-PROVIDERS: dict[str, dict[str, dict[str, Rule]]] = {
-    eps.CPU: {"built-in": {}},
-    eps.CUDA: {"built-in": cuda.OPTIONS, "plugin": {}},
-    eps.TENSORRT: {"built-in": tensorrt.OPTIONS},
-    eps.NV_TENSORRT_RTX: {"plugin": _unreported(nv_tensorrt_rtx.OPTIONS)},
+PROVIDERS: dict[str, dict[str, Table]] = {
+    eps.CPU: {"built-in": NO_OPTIONS},
+    eps.CUDA: {"built-in": cuda.BUILT_IN, "plugin": cuda.PLUGIN},
+    eps.TENSORRT: {"built-in": tensorrt.BUILT_IN},
+    eps.NV_TENSORRT_RTX: {"plugin": nv_tensorrt_rtx.PLUGIN},
     eps.MIGRAPHX: {"built-in": others.MIGRAPHX},
     eps.CANN: {"built-in": others.CANN},
-    eps.OPENVINO: {"built-in": _unreported(openvino.BUILT_IN), "plugin": _unreported(openvino.PLUGIN)},
-    eps.OPENVINO_AUTO: {"plugin": _unreported(openvino.PLUGIN)},
-    eps.QNN: {"built-in": {}, "plugin": _unreported(qnn.OPTIONS)},
-    eps.WEBGPU: {"built-in": _unreported(webgpu.BUILT_IN), "plugin": _unreported(webgpu.PLUGIN)},
-    **{f"{name}ExecutionProvider": {"built-in": {}} for name in _WITHOUT_OPTION.split()},
+    eps.OPENVINO: {"built-in": openvino.BUILT_IN, "plugin": openvino.PLUGIN},
+    eps.OPENVINO_AUTO: {"plugin": openvino.PLUGIN},
+    eps.QNN: {"built-in": qnn.BUILT_IN, "plugin": qnn.PLUGIN},
+    eps.WEBGPU: {"built-in": webgpu.BUILT_IN, "plugin": webgpu.PLUGIN},
+    eps.DML: {"built-in": others.DML},
+    eps.COREML: {"built-in": others.COREML},
+    eps.VITISAI: {"built-in": others.VITISAI},
+    **{f"{name}ExecutionProvider": {"built-in": table} for name, table in others.FEW_OPTIONS.items()},
+    **{f"{name}ExecutionProvider": {"built-in": NO_OPTIONS} for name in _WITHOUT_OPTION},
     "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
 }
 
 
-def options_of(ep: str, kind: str) -> Mapping[str, Rule]:
-    """Return the permitted options of an EP."""
-    without_table: Mapping[str, Rule] = ANY_PLUGIN if kind == "plugin" else {}
+def options_of(ep: str, kind: str) -> Table:
+    """Return the options of an EP."""
+    without_table = ANY_PLUGIN if kind == "plugin" else NO_OPTIONS
     return PROVIDERS.get(ep, {}).get(kind, without_table)

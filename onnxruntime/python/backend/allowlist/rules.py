@@ -59,8 +59,69 @@ class Rule(NamedTuple):
         return text in (self.already_so or (self.default,))
 
 
+_USELESS = ("wrong results", "no effect", "no useful effect", "set by another argument")
+_OWN_SESSION = "create the InferenceSession with it and pass the session to prepare"
+_OWN_RUN = "call rep.session.run with RunOptions that contain it"
+
 switch = partial(Rule, Flag(), "0")
 switch_on = partial(Rule, Flag(), "1")
+
+
+class Refused(NamedTuple):
+    """A refused option, key or attribute."""
+
+    hazard: str  # the kind of harm, in a few words
+    reason: str  # the effect if ORT received the setting
+
+    def text(self, *, of_run: bool = False) -> str:
+        """Return the hazard, the reason, and the next step of a trusted program."""
+        text = f"{self.hazard} ({self.reason})"
+        if self.hazard in _USELESS:
+            return text
+        step = _OWN_RUN if of_run else _OWN_SESSION
+        return f"{text}. In a program that you trust, {step}"
+
+
+class Table(dict[str, Rule]):
+    """The reviewed names of one place: the rules of the permitted names, and the reasons for the refused names.
+
+    :param refused: by hazard, names and their reason. Names that share a reason are separated by spaces. A name that
+        ends with a dot stands for each other name that begins with it.
+    :param others: a function that returns the rule of a name outside of the table, or ``None``.
+    :param reported: whether ORT reports the values in use.
+    """
+
+    def __init__(
+        self,
+        permitted: Mapping[str, Rule],
+        *refused: Mapping[str, Mapping[str, str]],
+        others: Callable[[str], Rule | None] | None = None,
+        reported: bool = True,
+    ) -> None:
+        if not reported:
+            permitted = {name: rule._replace(reported=False) for name, rule in permitted.items()}
+        super().__init__(permitted)
+        self._others = others
+        self.refused: dict[str, Refused] = {}
+        for by_hazard in refused:
+            for hazard, reasons in by_hazard.items():
+                for names, reason in reasons.items():
+                    self.refused |= dict.fromkeys(names.split(), Refused(hazard, reason))
+
+    def rule_of(self, name: str) -> Rule | None:
+        """Return the rule of a permitted name."""
+        if name not in self and self._others is not None:
+            return self._others(name)
+        return self.get(name)
+
+    def why_refused(self, name: str) -> Refused | None:
+        """Return the documented reason for a refused name."""
+        if name in self.refused:
+            return self.refused[name]
+        for prefix, refused in self.refused.items():
+            if prefix.endswith(".") and name.startswith(prefix):
+                return refused
+        return None
 
 
 class Setting(NamedTuple):
@@ -77,7 +138,6 @@ class Setting(NamedTuple):
         return getattr(self.value, "name", self.value)  # of a member of an enum
 
 
-Table = Mapping[str, Rule]  # of permitted names
 Settings = Mapping[str, Setting]
 
 

@@ -2,20 +2,35 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Permitted run config entries. All others are refused."""
+"""Run config entries."""
 
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist.conditions import ARENAS, CAPTURING, NO_GRAPHS
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.rules import Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text
 
-RUN_CONFIG: dict[str, Rule] = {
-    "gpu_graph_id": Rule(Integer(-1, 1023), "not set", "Captured graph of the run. -1: none.", needs=(CAPTURING,)),
-    "memory.enable_memory_arena_shrinkage": Rule(
-        Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
-        "not set",
-        "Releases unused arena memory after the run.",
-        needs=(ARENAS, NO_GRAPHS),
-    ),
-}
+RUN_CONFIG = Table(
+    {
+        "gpu_graph_id": Rule(Integer(-1, 1023), "not set", "Captured graph of the run. -1: none.", needs=(CAPTURING,)),
+        "memory.enable_memory_arena_shrinkage": Rule(
+            Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
+            "not set",
+            "Releases unused arena memory after the run.",
+            needs=(ARENAS, NO_GRAPHS),
+        ),
+    },
+    {
+        "wrong results": {
+            "disable_synchronize_execution_providers": (
+                "outputs of a GPU may be read before they are complete. Any text except '0' turns it on"
+            )
+        },
+        "not verified": {
+            "qnn.htp_perf_mode qnn.htp_perf_mode_post_run qnn.rpc_control_latency": (
+                "acts on a Qualcomm HTP device only, where it was not run"
+            )
+        },
+        "reads files": {"qnn.lora_config": "specifies a file of weights"},
+    },
+)

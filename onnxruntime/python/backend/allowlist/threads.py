@@ -10,8 +10,7 @@ import os
 import sys
 import threading
 
-from onnxruntime.backend.allowlist.special_kinds import ForbiddenError
-from onnxruntime.backend.allowlist.value_kinds import Kind, whole
+from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind, whole
 
 
 class Threads(Kind):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Container
 from itertools import islice
 
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.rules import Values
 from onnxruntime.backend.errors import Place, nearest, reject, show, warn
 from onnxruntime.backend.limits import LIMITS
@@ -35,7 +35,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
     for name, value in islice(ignored.items(), _MOST_WARNINGS):
         if value is not None:
             _reject_similar(name, value)
-        warnings.append(suggestions().ignored_keyword(name, value))
+        warnings.append(suggestions.ignored_keyword(name, value))
     further = len(ignored) - len(warnings)
     if further:
         warnings.append(f"{further} further keyword arguments are ignored")
@@ -49,7 +49,7 @@ def _reject_limit(name: str, value: object) -> None:
     if name in LIMITS:
         reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
     if re.fullmatch(_LIKE_A_LIMIT, name.lower()):
-        seconds = suggestions().seconds(name, value) or "SECONDS"
+        seconds = suggestions.seconds(name, value) or "SECONDS"
         problem = f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
         reject(Place(name), problem, show(value))
 

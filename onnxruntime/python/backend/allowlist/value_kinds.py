@@ -11,10 +11,13 @@ subclass can return a different value on each read. The string is always rendere
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+_SAME: Mapping[str, str] = MappingProxyType({})
 _NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"), np.str_})
 
 
@@ -46,6 +49,10 @@ def whole(value: object) -> int:
     raise ValueError("not an integer")
 
 
+class ForbiddenError(ValueError):
+    """Raised for a value that ORT or the EP accepts, with the reason why it is not permitted."""
+
+
 class Kind:
     """A kind of value."""
 
@@ -70,9 +77,12 @@ def is_on(text: str) -> bool:
 
 
 class Flag(Kind):
-    """On or off."""
+    """On or off, with the texts that ORT receives."""
 
     accepts = "True/False, 0/1 or '0'/'1'"
+
+    def __init__(self, off: str = "0", on: str = "1") -> None:
+        self.texts = (off, on)
 
     def parse(self, value: object) -> bool:
         value = plain(value)
@@ -81,7 +91,7 @@ class Flag(Kind):
         return bool(int(value))
 
     def render(self, parsed: bool) -> str:
-        return str(int(parsed))
+        return self.texts[parsed]
 
     def read(self, text: str) -> bool:
         if is_on(text):
@@ -91,14 +101,34 @@ class Flag(Kind):
         return self.parse(text)
 
 
+class Fixed(Flag):
+    """A flag with one permitted value."""
+
+    def __init__(self, value: bool, forbidden: str) -> None:
+        super().__init__()
+        self.value = value
+        self.forbidden = forbidden  # why the other value is not permitted
+        self.accepts = f"{value}, {value:d} or '{value:d}'"
+
+    def parse(self, value: object) -> bool:
+        if super().parse(value) is not self.value:
+            raise ForbiddenError(self.forbidden)
+        return self.value
+
+
 class Integer(Kind):
-    """An integer from ``low`` to ``high``."""
+    """An integer from ``low`` to ``high``. With ``or_flag``, a boolean is sent as 0 or 1."""
 
-    def __init__(self, low: int, high: int) -> None:
+    def __init__(self, low: int, high: int, *, or_flag: bool = False) -> None:
         self.values = range(low, high + 1)
+        self.or_flag = or_flag
         self.accepts = f"an integer from {low} to {high}"
+        if or_flag:
+            self.accepts = f"True/False or {self.accepts}"
 
-    def parse(self, value: object) -> int:
+    def parse(self, value: Any) -> int:
+        if self.or_flag and type(value) in (bool, np.bool_):
+            return int(value)
         number = whole(value)
         if number not in self.values:
             raise ValueError("out of range")
@@ -106,25 +136,64 @@ class Integer(Kind):
 
 
 class Choice(Kind):
-    """One of a few exact names."""
+    """One of a few exact names, or one of a few integers.
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.accepts = f"one of {', '.join(map(repr, names))}"
+    :param texts: the texts that ORT receives, if they are other texts.
+    :param numbered: whether ORT numbers the names in this order.
+    """
 
-    def parse(self, value: object) -> str:
-        value = text_of(value)
-        if value not in self.names:
+    def __init__(self, *values: str | int, texts: Mapping[str, str] = _SAME, numbered: bool = False) -> None:
+        self.values = values
+        self.texts = texts
+        self.numbered = numbered
+        self.accepts = f"one of {', '.join(map(repr, values))}"
+
+    def parse(self, value: object) -> str | int:
+        if type(self.values[0]) is int:
+            number = whole(value)
+            if number not in self.values:
+                raise ValueError("out of range")
+            return number
+        if self.numbered and type(value) is int and 0 <= value < len(self.values):
+            raise ValueError(f"the number of {self.values[value]!r}")
+        name = text_of(value)
+        if name not in self.values:
             raise ValueError("not one of the accepted names")
-        return value
+        return name
+
+    def render(self, parsed: Any) -> str:
+        return self.texts.get(parsed, str(parsed))
+
+
+class Member(Kind):
+    """A member of one of ORT's enums, or its exact name."""
+
+    def __init__(self, *members: Any) -> None:
+        self.enum = type(members[0])
+        self.by_name = {member.name: member for member in members}
+        self.accepts = f"a member of {self.enum.__name__} or its name: {', '.join(self.by_name)}"
+
+    def parse(self, value: Any) -> object:
+        # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
+        name = value
+        if type(value) is self.enum:
+            name = value.name
+        if type(name) is str and name in self.by_name:
+            return self.by_name[name]
+        if type(value) is int:
+            for known, member in self.by_name.items():
+                if int(member) == value:
+                    raise ValueError(f"the number of {known}")
+        raise ValueError("not a member of this enum")
 
 
 class Text(Kind):
-    """ASCII text that matches a pattern completely."""
+    """ASCII text that matches a pattern completely. Its parts that match the pattern ``distinct`` are different."""
 
-    def __init__(self, pattern: str, accepts: str, max_bytes: int = 256) -> None:
+    def __init__(self, pattern: str, accepts: str, max_bytes: int = 256, distinct: str = "") -> None:
         self.pattern = pattern
         self.max_bytes = max_bytes
+        self.distinct = distinct
         self.accepts = f"{accepts} (at most {max_bytes} bytes of text)"
 
     def parse(self, value: object) -> str:
@@ -132,4 +201,34 @@ class Text(Kind):
         is_short = len(value) <= self.max_bytes
         if not is_short or not re.fullmatch(self.pattern, value, re.ASCII):
             raise ValueError("not of the accepted form")
+        if self.distinct:
+            parts = re.findall(self.distinct, value)
+            if len(parts) > len(set(parts)):
+                raise ValueError("a part appears twice")
         return value
+
+
+class Names(Kind):
+    """Names that ``known`` returns, joined by ``separator``, or no name if ``empty`` is true.
+
+    ORT and the EPs skip unknown names silently.
+    """
+
+    def __init__(
+        self, known: Callable[[], Iterable[str]], accepts: str, separator: str = ";", *, empty: bool = False
+    ) -> None:
+        self.known = known
+        self.separator = separator
+        self.empty = empty
+        self.accepts = accepts
+
+    def parse(self, value: object) -> str:
+        text = text_of(value)
+        if self.empty and text == "":
+            return text
+        known = set(self.known())
+        is_short = text.count(self.separator) < len(known)
+        names = text.split(self.separator) if is_short else []
+        if not names or not known.issuperset(names):
+            raise ValueError("it contains a name that is not permitted")
+        return text

@@ -16,8 +16,7 @@ import platform
 import sys
 
 import onnxruntime
-from onnxruntime.backend import __version__
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend import __version__, packages
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import Page
@@ -61,7 +60,7 @@ def show(result: dict, page: Page) -> None:
             page.add(f"{key}{text}", 6)
     for one in result["provider_options"]:
         if not one["available"]:
-            page.add(f"{one['name']} is absent{suggestions().absent_provider(one['name'])}")
+            page.add(f"{one['name']} is absent. {packages.advice(one['name'])}")
     if result["permit"] is not None:
         _show_permit(result["permit"], page)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.providers import EVERY_EP, NO_OPTIONS, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Refused, Rule, Table
+from onnxruntime.backend.allowlist.suggestions import provider_named, similar_provider
 from onnxruntime.backend.command_line.output import MistakeError, Page
-from onnxruntime.backend.refusals.suggestions import provider_named, similar_provider
 from onnxruntime.backend.session import presence
 
 
@@ -32,8 +33,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     for table in _tables(chosen.scope):
         entries = []
         others = 0
-        rules: dict[str, Rule | refusals.Refused] = dict(table.reviewed)
-        rules |= table.refused
+        rules: dict[str, Rule | Refused] = {**table.reviewed.refused, **table.refused, **table.reviewed}
         for name, rule in sorted(rules.items()):
             entry = _described(name, rule)
             text = " ".join([name, *_sentences(entry)])
@@ -59,16 +59,16 @@ class _Table(NamedTuple):
     scope: str
     title: str
     provider: str  # an EP, or ""
-    reviewed: Mapping[str, Rule | refusals.Refused]
-    refused: Mapping[str, refusals.Refused]  # further names
+    reviewed: Table
+    refused: Mapping[str, Refused] = MappingProxyType({})  # further names
 
 
 # Besides the tables of EPs.
 _OF_SESSION_AND_RUN = [
-    _Table("session", "session_config", "", session_config.SESSION_CONFIG, refusals.SESSION_CONFIG),
-    _Table("session", "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES, refusals.SESSION_ATTRIBUTES),
-    _Table("run", "run_config", "", run_config.RUN_CONFIG, refusals.RUN_CONFIG),
-    _Table("run", "keyword arguments of run", "", attributes.RUN_ATTRIBUTES, refusals.RUN_ATTRIBUTES),
+    _Table("session", "session_config", "", session_config.SESSION_CONFIG),
+    _Table("session", "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES),
+    _Table("run", "run_config", "", run_config.RUN_CONFIG),
+    _Table("run", "keyword arguments of run", "", attributes.RUN_ATTRIBUTES),
 ]
 
 
@@ -77,7 +77,7 @@ def _tables(scope: str | None) -> list[_Table]:
     if scope is None:
         return _OF_SESSION_AND_RUN + _of_providers({})
 
-    tables = _OF_SESSION_AND_RUN + _of_providers(refusals.EVERY_PROVIDER)
+    tables = _OF_SESSION_AND_RUN + _of_providers(EVERY_EP.refused)
     # The names of keyword arguments, such as session_options, are scopes, too.
     other_name = scope.removesuffix("_config").removesuffix("_options")
     name = provider_named(scope, presence.kinds()) or other_name
@@ -85,24 +85,24 @@ def _tables(scope: str | None) -> list[_Table]:
     if found:
         return found
     if name in presence.kinds():  # a plugin EP without a table
-        return [_Table(name, name, name, {}, {})]
+        return [_Table(name, name, name, NO_OPTIONS)]
 
     search = f"To search all tables, use --search {shlex.quote(scope)}"
     expected = f"Expected session, run or an EP{similar_provider(scope)}"
     raise MistakeError(f"unknown scope {scope!a}. {search}. {expected}")
 
 
-def _of_providers(of_every: Mapping[str, refusals.Refused]) -> list[_Table]:
+def _of_providers(of_every: Mapping[str, Refused]) -> list[_Table]:
     """Return the table of each EP, with the refused options that all EPs share."""
     tables = []
-    for name, kinds in refusals.provider_tables().items():
+    for name, kinds in PROVIDERS.items():
         for kind, reviewed in kinds.items():
             table = _Table(name, f"{name} ({kind})", name, reviewed, of_every)
             tables.append(table)
     return tables
 
 
-def _described(name: str, rule: Rule | refusals.Refused) -> dict:
+def _described(name: str, rule: Rule | Refused) -> dict:
     if not isinstance(rule, Rule):
         return {"name": name, "permitted": False, "hazard": rule.hazard, "reason": rule.reason}
     return {

@@ -26,6 +26,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.backend import __version__, backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
+from onnxruntime.backend.allowlist.suggestions import provider_named
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
 from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
@@ -33,9 +34,8 @@ from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
 from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
 from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
 from onnxruntime.backend.errors import FROM_ENVIRONMENT
+from onnxruntime.backend.packages import REGISTER
 from onnxruntime.backend.provider_names import CPU
-from onnxruntime.backend.refusals.packages import REGISTER
-from onnxruntime.backend.refusals.suggestions import provider_named
 from onnxruntime.backend.session import presence
 
 # The default number of measured runs: as many as fit into this time, within these bounds.

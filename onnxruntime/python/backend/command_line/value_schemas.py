@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnxruntime.backend.allowlist.special_kinds import Fixed, FlagOrInteger, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Text
 
 
 def schema_of(kind: Kind) -> dict[str, object]:
@@ -21,15 +20,13 @@ def schema_of(kind: Kind) -> dict[str, object]:
         return {"enum": [True, False, 1, 0, "1", "0"]}
     if isinstance(kind, Integer):
         schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
-        if isinstance(kind, FlagOrInteger):
+        if kind.or_flag:
             schema["anyOf"].append({"enum": [True, False]})
         return schema
-    if isinstance(kind, OneOf):
-        return {"enum": [*kind.values, *map(str, kind.values)]}
     if isinstance(kind, Threads):
         return _digits(minimum=kind.low)  # the maximum depends on the machine
     if isinstance(kind, Choice):
-        return {"enum": list(kind.names)}
+        return {"enum": list(dict.fromkeys([*kind.values, *map(str, kind.values)]))}
     if isinstance(kind, Member):
         return {"enum": list(kind.by_name)}
     if isinstance(kind, Text):

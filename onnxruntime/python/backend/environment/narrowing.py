@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NoReturn
 
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
 from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
-from onnxruntime.backend.allowlist.tables import KEYWORDS, PERMIT, table_of
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS, PERMIT
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
 
@@ -55,9 +55,9 @@ class NarrowedAllowlist(Allowlist):
                 _refuse(place._replace(provider=name), place, permitted)
         return super().providers(specified)
 
-    def setting_of(self, table: Table, place: Place, value: object, kind: str = "") -> Setting:
+    def setting_of(self, table: Table, place: Place, value: object) -> Setting:
         """Refuse a setting that callers may not set, or not to this value, too."""
-        setting = super().setting_of(table, place, value, kind)
+        setting = super().setting_of(table, place, value)
         within = _in_configuration(place)
         values = self._values(within)
         if values is True or setting.rule.always_off or _contains(values, setting):
@@ -93,16 +93,16 @@ def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
     allowlist = Allowlist(process)
     for keyword, ep, names in configuration.tables(permitted):
         container = Place(keyword, ep)
-        tables = _tables_of(container, names, process)
+        tables = _tables_of(container, process)
         if not tables:
-            yield f"{PERMIT}: {container}: unknown execution provider{suggestions().similar_provider(ep)}"
+            yield f"{PERMIT}: {container}: unknown execution provider{suggestions.similar_provider(ep)}"
             continue
         for name, values in names.items():
             place = container._replace(key=name)
             refusals = []
-            for kind, table in tables.items():
+            for table in tables:
                 try:
-                    _check_values(allowlist, table, place, values, kind)
+                    _check_values(allowlist, table, place, values)
                     break
                 except NotPermittedError as refusal:
                     refusals.append(refusal)
@@ -110,26 +110,24 @@ def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
                 yield f"{PERMIT}: {refusals[0]}"
 
 
-def _tables_of(container: Place, names: Iterable[str], process: Process) -> dict[str, Table]:
-    """Return the tables of the allowlist for a part of PERMIT, by the kind of the EP or ``""``."""
+def _tables_of(container: Place, process: Process) -> list[Table]:
+    """Return the tables of the allowlist for a part of PERMIT: of each kind of the EP."""
     if container.keyword != "provider_options":
-        return {"": table_of(container.keyword, names)}
+        return [BY_KEYWORD[container.keyword]]
     ep = container.provider
     kinds = list(PROVIDERS.get(ep, ()))
     if not kinds and ep in process.kinds:
         kinds = ["plugin"]
-    return {kind: options_of(ep, kind) for kind in kinds}
+    return [options_of(ep, kind) for kind in kinds]
 
 
-def _check_values(
-    allowlist: Allowlist, table: Table, place: Place, values: Iterable[object] | Literal[True], kind: str
-) -> None:
+def _check_values(allowlist: Allowlist, table: Table, place: Place, values: Iterable[object] | Literal[True]) -> None:
     """Check that a table of the allowlist contains a name, and permits its values."""
     if values is True:
-        allowlist.rule_of(table, place, kind)
+        allowlist.rule_of(table, place)
         return
     for value in values:
-        allowlist.setting_of(table, place, value, kind)
+        allowlist.setting_of(table, place, value)
 
 
 def _in_configuration(place: Place) -> Place:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import onnxruntime
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend import packages
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, show, warn
 from onnxruntime.backend.libraries import extensions
 
@@ -69,7 +69,7 @@ def check(names: Iterable[str]) -> list[str]:
 def _advice(module: str) -> str:
     """Return the command that installs a known package."""
     package = module.replace("_", "-")
-    if package in suggestions().packages.PLUGINS.values():
+    if package in packages.PLUGINS.values():
         return f". Run `pip install {package}`"
     return ""
 

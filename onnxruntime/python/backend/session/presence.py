@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import NoReturn
 
 import onnxruntime
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend import packages
+from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -51,7 +52,7 @@ def stock_list(available: Sequence[str]) -> tuple[str, ...]:
         if name == CPU:
             warn(f"Environment variable {_EXCLUDE} cannot exclude {CPU}, which every session has")
         elif not (name in PROVIDERS or name in available or name in onnxruntime.get_all_providers()):
-            similar = suggestions().similar_provider(name)
+            similar = suggestions.similar_provider(name)
             warn(f"Environment variable {_EXCLUDE} excludes an unknown execution provider, {show(name)}{similar}")
     built_in = available[: available.index(CPU) + 1]
     return tuple(name for name in built_in if name not in without)
@@ -109,11 +110,11 @@ def _is_registered(name: str) -> bool:
 def reject_device(device: object, supported: list[str]) -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     shown = show(device)
-    near = suggestions().device(device, supported)
+    near = suggestions.device(device, supported)
     problem = f"{shown} is not supported. {near}This ORT build supports: {', '.join(supported)}"
     is_cuda = shown.upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
-        problem += suggestions().absent_provider(CUDA)
+        problem += f". {packages.advice(CUDA)}"
     reject(Place("device"), problem, shown)
 
 
@@ -128,7 +129,7 @@ def check_available(permit: Permit) -> None:
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
             problem = f"the execution provider is not available in this process. Available: {available}"
-            reject(place, problem + suggestions().absent_provider(name))
+            reject(place, f"{problem}. {packages.advice(name)}")
 
 
 def supports_device(device: str, built_for: str) -> bool:

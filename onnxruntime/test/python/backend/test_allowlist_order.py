@@ -101,8 +101,8 @@ class Refusing(Allowlist):
             refuse(Place("provider_options"), "not for callers")
         return super().providers(specified)
 
-    def setting_of(self, table: dict, place: Place, value: object, kind: str = "") -> Setting:
-        setting = super().setting_of(table, place, value, kind)
+    def setting_of(self, table: dict, place: Place, value: object) -> Setting:
+        setting = super().setting_of(table, place, value)
         if "setting_of" in self._methods:
             refuse(place, "not for callers")
         return setting

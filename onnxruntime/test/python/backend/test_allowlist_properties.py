@@ -37,24 +37,27 @@ except ImportError:
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import backend, refusals
+from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist import attributes, run_config, session_config, threads
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Refused, Rule, Table
 from onnxruntime.backend.allowlist.session_config import PREFIXES as PERMITTED_PREFIXES
-from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, Names, OneOf, Spelled, WordFlag
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Text
-from onnxruntime.backend.refusals import EVERY_PROVIDER, Refused
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text
 
 Verdict = Rule | Refused
-# Permitted and refused entries together.
-SESSION_ATTRIBUTES = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
-RUN_ATTRIBUTES = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
-RUN_CONFIG = run_config.RUN_CONFIG | refusals.RUN_CONFIG
-JUDGED = refusals.provider_tables()
+
+
+def reviewed(table: Table) -> dict[str, Verdict]:
+    """Return the permitted and the refused entries of a table."""
+    return {**table.refused, **table}
+
+
+SESSION_ATTRIBUTES = reviewed(attributes.SESSION_ATTRIBUTES)
+RUN_ATTRIBUTES = reviewed(attributes.RUN_ATTRIBUTES)
+SESSION_CONFIG = reviewed(session_config.SESSION_CONFIG)
+RUN_CONFIG = reviewed(run_config.RUN_CONFIG)
 # OpenVINO's properties inside load_config, and the options that they come from.
 OF_OPENVINO = {
     "INFERENCE_NUM_THREADS": "num_of_threads",
@@ -81,17 +84,13 @@ def allowed(kind: Kind, text: object) -> bool:
     if isinstance(kind, Fixed):
         return text == str(int(kind.value))
     if type(kind) is Flag:
-        return text in ("0", "1")
-    if type(kind) is WordFlag:
-        return text in ("False", "True")
-    if isinstance(kind, (Integer, OneOf)):
+        return text in kind.texts
+    if isinstance(kind, Integer):
         return re.fullmatch(r"0|-?[1-9][0-9]*", text) is not None and int(text) in kind.values
     if type(kind) is Threads:
         return re.fullmatch("[0-9]+", text) is not None and kind.low <= int(text) <= max(16, 4 * os.cpu_count())
     if type(kind) is Choice:
-        return text in kind.names
-    if type(kind) is Spelled:
-        return text in kind.texts.values()
+        return text in [kind.texts.get(value, str(value)) for value in kind.values]
     if type(kind) is Names:
         return (kind.empty and not text) or all(name in kind.known() for name in text.split(kind.separator))
     if isinstance(kind, Text):
@@ -232,10 +231,10 @@ def values(rule: Verdict) -> st.SearchStrategy:
     kind = rule.kind
     listed = listed_values(kind)
     if listed:
-        listed += getattr(kind, "texts", {}).values()
+        listed += kind.texts.values() if type(kind) is Choice else []
         listed += getattr(kind, "by_name", {}).values()
-        for number in getattr(kind, "values", ()):
-            listed += [number - 1, number + 1]
+        for value in getattr(kind, "values", ()):
+            listed += [value - 1, value + 1] if type(value) is int else []
         if isinstance(kind, Flag):
             listed += [True, False, 0, 1, "0", "1", "True", "False", np.bool_(True), np.int8(0)]
         return st.sampled_from(listed)
@@ -262,9 +261,9 @@ SCOPES = {
     "built-in": {},
     "plugin": {},
 }
-for ep, kinds in JUDGED.items():
+for ep, kinds in PROVIDERS.items():
     for kind in ("built-in", "plugin"):
-        for name, rule in (EVERY_PROVIDER | kinds.get(kind, {})).items():
+        for name, rule in (EVERY_EP.refused | reviewed(kinds.get(kind, EVERY_EP))).items():
             SCOPES[kind][ep, name] = rule
 VALUES: dict[str, dict] = {}
 NAMED = {}  # the permitted and the refused names

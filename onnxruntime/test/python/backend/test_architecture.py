@@ -40,19 +40,18 @@ LAYERS = (
     "libraries",
     "request",
     "environment",
-    "refusals",
     "allowlist.permit",
     "allowlist.unknown_arguments",
     "limits",
     "allowlist.look_up",
     "allowlist",
-    "advice",
     "runs.errors",
     "errors",
+    "packages",
     "provider_names",
 )
 # The module that another one imports in a function, although it is above that module.
-UPWARD = {("advice", "refusals.suggestions")}
+UPWARD: set[tuple[str, str]] = set()
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import, because few calls need them. Other imports are at the top of a module.
@@ -65,7 +64,6 @@ IN_FUNCTIONS = {
     f"{PACKAGE}.free_dimensions",
     f"{PACKAGE}.locks",
     f"{PACKAGE}.openvino.sessions",
-    f"{PACKAGE}.refusals.suggestions",
 }
 # The modules and folders that import these modules. No other module does.
 IMPORTED_BY = {
@@ -91,12 +89,12 @@ IMPORTED_BY = {
         "runs",
         "session",
     },
-    "onnxruntime.capi": {"errors", "refusals", "runs", "session"},
+    "onnxruntime.capi": {"errors", "packages", "runs", "session"},
     "onnxruntime.InferenceSession": {
         *("backend", "backend_rep", "capture", "free_dimensions", "locks", "openvino", "runs", "session")
     },
     # A run, and the steps of prepare, do not depend on names of options.
-    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "refusals", "session"},
+    f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "session"},
 }
 
 

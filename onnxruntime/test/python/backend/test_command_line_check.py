@@ -19,7 +19,7 @@ from helpers.environment import environment
 from helpers.models import no_session_opens
 
 import onnxruntime
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.tables import LIBRARIES
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.output import MistakeError
@@ -140,7 +140,7 @@ class CheckTest(CommandTest):
             (found,) = self.json("check", config)["provider_options"]
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
             page = self.show("check", config)
-            self.assertIn(f"{name} is absent{suggestions().absent_provider(name)}", " ".join(page.split()))
+            self.assertIn(f"{name} is absent. {packages.advice(name)}", " ".join(page.split()))
 
     def test_the_kind_of_an_available_ep(self):
         """Only the plugin EP has options."""

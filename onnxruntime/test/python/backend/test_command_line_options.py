@@ -13,14 +13,18 @@ from types import SimpleNamespace
 from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest, page_of
 from helpers.processes import UNKNOWN, process_with
 
-from onnxruntime.backend import refusals
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
-from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Refused, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.command_line import options
 
-SESSION_CONFIG = session_config.SESSION_CONFIG | refusals.SESSION_CONFIG
-PROVIDERS = refusals.provider_tables()
+
+def reviewed(table: Table) -> dict[str, Rule | Refused]:
+    return {**table.refused, **table}
+
+
+SESSION_CONFIG = reviewed(session_config.SESSION_CONFIG)
 
 
 class OptionsTest(CommandTest):
@@ -76,15 +80,19 @@ class OptionsTest(CommandTest):
 
     def test_every_entry_of_every_scope(self):
         """An EP's scope also has the refusals that all EPs share."""
-        of_session = attributes.SESSION_ATTRIBUTES | refusals.SESSION_ATTRIBUTES
+        of_session = reviewed(attributes.SESSION_ATTRIBUTES)
         session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", of_session)]
-        of_run = attributes.RUN_ATTRIBUTES | refusals.RUN_ATTRIBUTES
-        run = [("run_config", "", run_config.RUN_CONFIG | refusals.RUN_CONFIG)]
+        of_run = reviewed(attributes.RUN_ATTRIBUTES)
+        run = [("run_config", "", reviewed(run_config.RUN_CONFIG))]
         run += [("keyword arguments of run", "", of_run)]
-        eps = [(f"{name} ({kind})", name, rules) for name, kinds in PROVIDERS.items() for kind, rules in kinds.items()]
+        eps = [
+            (f"{name} ({kind})", name, reviewed(table))
+            for name, kinds in PROVIDERS.items()
+            for kind, table in kinds.items()
+        ]
         scopes = {None: session + run + eps, "session": session, "run": run}
         for title, ep, rules in eps:
-            scopes.setdefault(ep, []).append((title, ep, refusals.EVERY_PROVIDER | rules))
+            scopes.setdefault(ep, []).append((title, ep, EVERY_EP.refused | rules))
         for (scope, tables), flags in itertools.product(scopes.items(), ([], ["--refused"])):
             words = ["options", *filter(None, [scope]), *flags]
             self.show(*words)  # checks the layout of all texts

@@ -41,7 +41,7 @@ from helpers.models import cancelled, caught, identity, model, open_session, slo
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession
-from onnxruntime.backend import errors
+from onnxruntime.backend import errors, packages
 from onnxruntime.backend.allowlist import conditions, look_up
 from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
@@ -49,7 +49,6 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.openvino import replacement
-from onnxruntime.backend.refusals import packages
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.runs.errors import ORT_ERRORS, InputError, RunCancelledError
 from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables

@@ -28,7 +28,6 @@ from helpers.threads import at_every_moment
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import InputError, NotPermittedError, request
-from onnxruntime.backend.advice import suggestions
 from onnxruntime.backend.errors import Place
 from onnxruntime.backend.runs import settings
 
@@ -201,7 +200,6 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
 
     def test_large_arguments_of_a_run_are_not_copied(self):
         rep, many, long = (prepare(), {str(number): 1 for number in range(10**6)}, "x" * 10**6)
-        suggestions()  # an error would load it, and its memory does not count
         run_configs = ({"run_config": given} for given in (many, {long: 1}, {SHRINKAGE: long}))
         for keywords in (*run_configs, {"logid": long}, {long: 1}):
             refuses = contextlib.suppress if long in keywords else self.assertRaises  # an unknown name is ignored

@@ -18,7 +18,7 @@ from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, p
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.advice import suggestions
+from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
@@ -150,7 +150,7 @@ class RegistrationTest(unittest.TestCase):
                     prepare({name: {}})
                 reasons.append(caught.exception.reason)
         self.assertIn("device", reasons[0])
-        self.assertTrue(reasons[1].endswith(suggestions().absent_provider("NeverRegistered")))
+        self.assertTrue(reasons[1].endswith(packages.advice("NeverRegistered")))
 
     def test_ort_knows_the_registered_libraries(self):
         self.assertFalse(presence._is_registered("NeverRegistered"))

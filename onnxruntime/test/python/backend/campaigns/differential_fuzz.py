@@ -45,8 +45,7 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.allowlist.special_kinds import Names
-from onnxruntime.backend.allowlist.value_kinds import Kind
+from onnxruntime.backend.allowlist.value_kinds import Kind, Names
 from onnxruntime.backend.provider_names import CPU, OPENVINO
 
 HAS_OPENVINO = OPENVINO in onnxruntime.get_available_providers()

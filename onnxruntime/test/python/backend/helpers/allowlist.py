@@ -21,15 +21,21 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import texts_of, values_of
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.allowlist.special_kinds import Fixed, Member, OneOf
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member
 
-_TABLES = [table for kinds in PROVIDERS.values() for table in kinds.values()]
-_TABLES += [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
-
+# The tables by their place.
+TABLES = {
+    "session attributes": SESSION_ATTRIBUTES,
+    "run attributes": RUN_ATTRIBUTES,
+    "session_config": SESSION_CONFIG,
+    "run_config": RUN_CONFIG,
+    **{f"{ep}, {kind}": table for ep, kinds in PROVIDERS.items() for kind, table in kinds.items()},
+}
 NEWEST = Process(
-    max(rule.since for table in _TABLES for rule in table.values()), "x86_64", providers=("CPUExecutionProvider",)
+    max(rule.since for table in TABLES.values() for rule in table.values()),
+    "x86_64",
+    providers=("CPUExecutionProvider",),
 )
 
 
@@ -69,10 +75,10 @@ def listed_values(kind: Kind) -> list[object]:
         return [kind.value, int(kind.value), str(int(kind.value))]
     if isinstance(kind, Flag):
         return [True, False, 1, 0, "1", "0"]
-    if isinstance(kind, OneOf):
-        return [*kind.values, *map(str, kind.values)]
-    if isinstance(kind, (Choice, Member)):
-        return [*(kind.names if isinstance(kind, Choice) else kind.by_name)]
+    if isinstance(kind, Choice):
+        return list(dict.fromkeys([*kind.values, *map(str, kind.values)]))
+    if isinstance(kind, Member):
+        return [*kind.by_name]
     return []
 
 

@@ -2,11 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Every refused name and value: a frozen list, by the place of the name and the kind of its harm.
+"""Every refused name, and the refused values of each permitted name: frozen lists, by the place of the name.
 
-No program writes this file, and no table of the product is its source. Whoever permits a name removes it here, in an
-edit that exists for no other purpose. A reviewer asks what shows that the harm does not exist any more.
+No program writes this file, and no table of the product is its source. Whoever permits a name, or widens its values,
+edits a list here, in an edit that exists for no other purpose. A reviewer asks what shows that there is no harm.
 """
+
+# By place and kind of harm.
 
 REFUSED = {
     "session attributes": {
@@ -325,7 +327,7 @@ REFUSED = {
 }
 REFUSED["OpenVINOExecutionProvider.AUTO, plugin"] = REFUSED["OpenVINOExecutionProvider, plugin"]
 
-# The refused values of permitted names.
+# The refused value of each flag that has one permitted value, and of other names whose value has a reason.
 REFUSED_VALUES = {
     "session attributes": {"enable_profiling": True},
     "run attributes": {"terminate": True},
@@ -337,3 +339,118 @@ REFUSED_VALUES = {
     "OpenVINOExecutionProvider.AUTO, plugin": {"num_of_threads": 1},
     "WebGpuExecutionProvider, built-in": {"enableGraphCapture": True},
 }
+
+# The first refused integer below and above the permitted ones. On two CPUs, the bound on threads is 16.
+_DEVICE = (-1, 64)
+BOUNDS = {
+    "session attributes": {"inter_op_num_threads": (-1, 17), "intra_op_num_threads": (-1, 17)},
+    "session_config": {
+        "optimization.constant_folding_max_output_size_in_bytes": (0, 1_073_741_825),
+        "session.dynamic_block_base": (-1, 129),
+        "session.function_expansion_byte_limit": (0, 1_073_741_825),
+        "session.function_expansion_node_limit": (0, 1_000_001),
+        "session.graph_optimizations_loop_level": (-1, 3),
+        "session.inter_op.spin_backoff_max": (0, 65),
+        "session.inter_op.spin_duration_us": (-2, 10_001),
+        "session.intra_op.spin_backoff_max": (0, 65),
+        "session.intra_op.spin_duration_us": (-2, 10_001),
+        "session.qdq_matmulnbits_accuracy_level": (-1, 5),
+    },
+    "session_config prefixes": {"session.inter_op.": (-1, 65), "session.intra_op.": (-1, 65)},
+    "run_config": {"gpu_graph_id": (-2, 1024)},
+    "free_dimension_overrides": {"N": (0, 16_777_217)},
+    "CUDAExecutionProvider, built-in": {
+        "device_id": _DEVICE,
+        "external_data_loader_reading_threads": (-1, 17),
+        "gpu_mem_limit": (1_048_575, 281_474_976_710_657),
+        "sdpa_kernel": (-1, 1024),
+        "tunable_op_max_tuning_duration_ms": (0, 1001),
+    },
+    "TensorrtExecutionProvider, built-in": {
+        "device_id": _DEVICE,
+        "trt_auxiliary_streams": (-2, 9),
+        "trt_builder_optimization_level": (-1, 6),
+        "trt_dla_core": (-1, 8),
+        "trt_max_partition_iterations": (0, 10_001),
+        "trt_max_workspace_size": (-1, 1_099_511_627_777),
+        "trt_min_subgraph_size": (0, 1_000_001),
+    },
+    "NvTensorRTRTXExecutionProvider, plugin": {
+        "device_id": _DEVICE,
+        "nv_max_shared_mem_size": (-1, 1_048_577),
+        "nv_max_workspace_size": (-1, 1_099_511_627_777),
+    },
+    "MIGraphXExecutionProvider, built-in": {"device_id": _DEVICE},
+    "CANNExecutionProvider, built-in": {"device_id": _DEVICE, "npu_mem_limit": (1_048_575, 281_474_976_710_657)},
+    "OpenVINOExecutionProvider, built-in": {"num_of_threads": (0, 17), "num_streams": (0, 17)},
+    "OpenVINOExecutionProvider, plugin": {"device_id": _DEVICE, "num_of_threads": (0, 17), "num_streams": (0, 17)},
+    "QNNExecutionProvider, plugin": {
+        "device_id": _DEVICE,
+        "htp_graph_finalization_optimization_mode": (-1, 4),
+        "rpc_control_latency": (-1, 1001),
+        "vtcm_mb": (0, 17),
+    },
+    "WebGpuExecutionProvider, plugin": {"device_id": _DEVICE},
+    "MLXExecutionProvider, plugin": {"device_id": _DEVICE},
+}
+BOUNDS["OpenVINOExecutionProvider.AUTO, plugin"] = BOUNDS["OpenVINOExecutionProvider, plugin"]
+
+# The values that must not be among the permitted ones of each other name.
+_GROWTH = ("kNextPowerOfTwo ", "kAlways", 0, 1)
+_OPERATORS = ("", "NoSuchOperator", "conv", "Conv, MatMul", "Conv;MatMul", "*")
+_LOG_ID = ("a\nb", "a]", "[a", "a:b", "a  b", " a", "a ", "\x1b[31m", "\u00e9", "x" * 257)
+_PLACEMENTS = ("cpu(a,a)", "cpu(a);gpu(a)", "tpu(a)", "cpu(a b)", "cpu(a\nb)", "cpu(%s)", "gpu:100(a)", "x" * 1025)
+CHOICES = {
+    "session attributes": {
+        "execution_mode": (2, 77, "parallel"),
+        "execution_order": ("MEMORY_EFFICIENT", 2),
+        "graph_optimization_level": (4, 98, "ALL"),
+        "log_severity_level": (-2, 0, 1, 5),
+        "log_verbosity_level": (-1, 1),
+        "logid": _LOG_ID,
+    },
+    "run attributes": {"log_severity_level": (-2, 0, 1, 5), "log_verbosity_level": (-1, 1), "logid": _LOG_ID},
+    "session_config": {
+        "optimization.disable_specified_optimizers": (
+            "MemcpyTransformer",
+            "CastFloat16Transformer",
+            "EnsureUniqueDQForNodeUnit",
+            "RemoveDuplicateCastTransformer",
+            "NoSuchPass",
+            "ConstantFolding;",
+        ),
+        "optimization.minimal_build_optimizations": ("save",),
+        "session.gqa_value_layout": ("BSNH", "bnsh"),
+        "session.layer_assignment_settings": _PLACEMENTS,
+        "session.name_based_layer_assignment": (*_PLACEMENTS, "cpu(=a)"),
+        "session.qdq_matmulnbits_block_size": (-2, 1, 8, 48, 512),
+    },
+    "run_config": {"memory.enable_memory_arena_shrinkage": ("", "cpu", "cpu:1", "gpu:100", "disk:0", "cpu:0;")},
+    "CUDAExecutionProvider, built-in": {
+        "arena_extend_strategy": _GROWTH,
+        "cudnn_conv_algo_search": ("exhaustive", "", 0, 3),
+    },
+    "TensorrtExecutionProvider, built-in": {
+        "trt_op_types_to_exclude": _OPERATORS,
+        "trt_tactic_sources": ("", "CUDNN", "-CUDNN,", "-JIT_CONVOLUTIONS", "+PLUGIN"),
+    },
+    "NvTensorRTRTXExecutionProvider, plugin": {
+        "nv_op_types_to_exclude": _OPERATORS,
+        "nv_weight_streaming_budget": ("", "-2", "101%", "1e9", "5X", "9" * 16),
+    },
+    "CANNExecutionProvider, built-in": {"arena_extend_strategy": _GROWTH},
+    "OpenVINOExecutionProvider, built-in": {
+        "device_type": ("AUTO", "AUTO:CPU,CPU", "AUTO:GPU,GPU.0", "GPU.10", "BATCH:CPU", "CPU,GPU", "CPU_FP32"),
+        "model_priority": ("high", "CRITICAL"),
+        "precision": ("BF16", "INT8", "fp32"),
+    },
+    "OpenVINOExecutionProvider, plugin": {"precision": ("FP16", "BF16", "f32")},
+    "QNNExecutionProvider, plugin": {
+        "backend_type": ("cpu", "gpu", "saver", "ir", "genie"),
+        "htp_performance_mode": ("extreme", "BURST"),
+        "qnn_context_priority": ("high", "normal_high", "high_plus", "critical", "critical_plus"),
+    },
+    "WebGpuExecutionProvider, built-in": {"preferredLayout": ("nchw", "NCDHW")},
+    "WebGpuExecutionProvider, plugin": {"preferredLayout": ("nchw", "NCDHW")},
+}
+CHOICES["OpenVINOExecutionProvider.AUTO, plugin"] = CHOICES["OpenVINOExecutionProvider, plugin"]

@@ -1,0 +1,216 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""What to write instead of a name, a device or an argument that is not accepted: sentences for errors and warnings.
+
+The sentences show a caller's values as :func:`errors.show` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import onnxruntime
+from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.rules import Table
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
+from onnxruntime.backend.errors import Place, nearest, show
+from onnxruntime.backend.packages import REGISTER
+from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, MIGRAPHX
+
+_LONGEST = 400  # of a form
+_LONGEST_NAME = 100
+_MOST = 16  # far more than the EPs of a session
+_SHORTEST_PART = 5  # shorter parts are in too many names
+_MOST_SUGGESTED = 3
+_SUFFIX = "executionprovider"
+# The unit at the end of the name of a limit, and how many of them are a second.
+_UNITS = {"(ms|msecs?|millis|milliseconds?)": 1e3, "(us|usecs?|micros|microseconds?)": 1e6, "min(ute)?s?": 1 / 60}
+# What replaces keyword arguments of InferenceSession.
+_INSTEAD = {
+    "sess_options": "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
+    "session_config={...}. Or create an InferenceSession with these options and pass it as the model",
+    "run_options": "Pass attributes as keyword arguments, and config entries in run_config={...}",
+    "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
+}
+
+
+def provider_named(name: str, others: Iterable[str] = ()) -> str:
+    """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
+    if len(name) <= _LONGEST_NAME:
+        for known in chain(PROVIDERS, onnxruntime.get_all_providers(), others):
+            if name.lower() in (known.lower(), _short_name(known)):
+                return known
+    return ""
+
+
+def _short_name(provider: str) -> str:
+    return provider.lower().removesuffix(_SUFFIX)
+
+
+def similar_provider(name: str) -> str:
+    """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
+    by_short_name = {_short_name(provider): provider for provider in PROVIDERS}
+    by_short_name["rocm"] = MIGRAPHX  # ORT 1.23 removed the ROCm EP
+    similar = nearest(name[:_LONGEST_NAME].strip().lower().partition("exec")[0], by_short_name)
+    if similar:
+        return f". Did you mean '{by_short_name[similar]}'?"
+    return f". Known: {', '.join(PROVIDERS)}"
+
+
+def unknown_provider(name: str) -> str:
+    """Return sentences that suggest an EP with a similar name, or that list the known EPs."""
+    sentence = similar_provider(name)
+    if sentence.endswith("?"):
+        return sentence
+    return f"{sentence}. {REGISTER}"
+
+
+def device(requested: object, supported: list[str]) -> str:
+    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
+    if type(requested) is not str or len(requested) > _LONGEST_NAME:
+        form = provider_options(requested)
+        return f"Use {form}. " if form else ""
+    name = requested.strip().upper()
+    without_index, colon, _ = name.partition(":")
+    is_cuda = without_index in CUDA_DEVICE
+    if name == "CPU" and "CPU" not in supported:  # as on a base with CUDA
+        return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
+    if name.lower().endswith(_SUFFIX):
+        return f"Use {provider_options(requested)}. "
+    if name != requested and (is_cuda or without_index in supported):
+        return f"Did you mean {show(name)}? "
+    if colon and without_index in supported and not is_cuda:
+        return f"The only index of {without_index} is 0. "
+    return ""
+
+
+def provider_options(names: Any, options: Any = None) -> str:
+    """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, or ``""``."""
+    if type(names) is str or (type(names) is tuple and list(map(type, names)) == [str, dict]):
+        names = [names]
+    if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
+        return ""
+    if type(options) not in (list, tuple) or len(options) != len(names):
+        options = [{}] * len(names)
+    parts = []
+    for entry, of_ep in zip(names, options, strict=True):
+        name, own_options = entry, of_ep
+        if type(entry) in (tuple, list) and len(entry) == 2:
+            name, own_options = entry
+        if type(name) is not str or len(name) > _LONGEST_NAME:
+            return ""
+        parts.append(f"{show(provider_named(name) or name)}: {_mapping(own_options)}")
+    text = f"provider_options={{{', '.join(parts)}}}"
+    return text if len(text) <= _LONGEST else ""
+
+
+def _mapping(options: object) -> str:
+    if type(options) is not dict or len(options) > _MOST:
+        return "{...}"
+    return f"{{{', '.join(f'{show(key)}: {_code(value)}' for key, value in options.items())}}}"
+
+
+def _code(value: object) -> str:
+    """Return a value as Python code: ``...`` for an object that :func:`show` describes in words."""
+    text = show(value)
+    return "..." if text.startswith(("a value ", "an integer ")) else text
+
+
+def instead_of_container(keyword: str, container: object, others: Mapping[str, object]) -> str:
+    """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
+    if keyword != "provider_options":
+        return ""
+    if "providers" in others:
+        form = provider_options(others["providers"], container)
+    else:
+        form = provider_options(container)
+    return f"Use {form}" if form else ""
+
+
+def ignored_keyword(name: str, value: object) -> str:
+    """Return the warning about a keyword argument that has no effect in this call."""
+    keyword = f"Keyword argument {show(name)}"
+    if name in SESSION_ATTRIBUTES:
+        return f"{keyword} is ignored, because the session already exists. Pass it to prepare together with the model"
+    if name in RUN_ATTRIBUTES:
+        return f"{keyword} is ignored by prepare. Pass it to run"
+    if name == "providers":
+        return f"{keyword} is ignored. Use {provider_options(value) or 'provider_options={EP: {...}}'}"
+    if name in _INSTEAD:
+        return f"{keyword} is ignored. {_INSTEAD[name]}"
+    for ep in _with_option(name):
+        return f"{keyword} is ignored. Use provider_options={{'{ep}': {{'{name}': {_code(value)}}}}}"
+    return f"{keyword} is unknown and is ignored"
+
+
+def _with_option(name: str) -> list[str]:
+    """Return the EPs that permit an option, CUDA first."""
+    eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
+    return sorted(eps, key=lambda ep: ep != CUDA)
+
+
+def seconds(name: str, value: Any) -> str:
+    """Return the seconds of a limit such as ``timeout_ms=100``, or ``""`` if the value is not a positive number."""
+    if type(value) not in (int, float) or not 0 < value < 1e12:
+        return ""
+    for ending, of_a_second in _UNITS.items():
+        if re.search(f"{ending}$", name.lower()):
+            value /= of_a_second
+    return f"{value:g}"
+
+
+def why_unknown(table: Table, place: Place) -> str:
+    """Return the reason for the refusal of a name that no table contains, with the name that the caller may mean."""
+    name = place.key or ""
+    what = "key"
+    if place.keyword == "session_options":
+        what = "attribute"
+    elif place.provider:
+        what = "option"
+    places = [keyword for keyword, of_keyword in BY_KEYWORD.items() if name in of_keyword]
+    if name in KEYWORDS:
+        places.append("the keyword arguments of prepare")
+    if name in RUN_ATTRIBUTES:
+        places.append("the keyword arguments of run")
+    if places:
+        return f"unknown {what}. It belongs in {' or '.join(places)}"
+    if place.provider and not (table and place.provider in PROVIDERS):
+        have = "are permitted" if place.provider in PROVIDERS else "have been reviewed"
+        return f"no options of this execution provider {have}. Use provider_options={{'{place.provider}': {{}}}}"
+
+    forms = [f"'{similar}'" for similar in _similar(name, table)]
+    if not forms:
+        for keyword, of_keyword in BY_KEYWORD.items():
+            forms += [str(Place(keyword, key=similar)) for similar in _similar(name, of_keyword)]
+    if not forms and not place.provider:
+        forms = [str(Place("provider_options", ep, name)) for ep in _with_option(name)]
+    if forms:
+        return f"unknown {what}. Did you mean {' or '.join(forms[:_MOST_SUGGESTED])}?"
+    if place.keyword == "session_options":
+        return f"unknown {what}"
+    scope = place.provider or place.keyword.removesuffix("_config")
+    return f"unknown {what}. To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
+
+
+def _similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known name with the most similar spelling, or else the few that end with the words of the name."""
+    if len(name) > _LONGEST_NAME:
+        return []
+    folded = name.strip().lower()
+    by_folded = {key.lower(): key for key in known}
+    near = nearest(folded, by_folded)
+    # The last part is similar, too: `session.` alone says nothing.
+    part = folded.replace("-", "_").rpartition(".")[2]
+    if nearest(part, [near.rpartition(".")[2]]):
+        return [by_folded[near]]
+    if len(part) < _SHORTEST_PART:
+        return []
+    ending = f"_{part}"
+    similar = [key for form, key in by_folded.items() if f"_{form.replace('.', '_')}".endswith(ending)]
+    return similar if len(similar) <= _MOST_SUGGESTED else []
