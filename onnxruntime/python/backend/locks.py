@@ -58,7 +58,7 @@ def call_holding(
     if lock._is_owned():  # as threading.Condition calls it
         raise RuntimeError(WAITS_FOR_ITSELF)
     try:
-        _acquire(lock, options)
+        acquire(lock, options)
         return function(*arguments)
     except BaseException as error:
         _clear_frames(error)
@@ -70,7 +70,8 @@ def call_holding(
             pass
 
 
-def _acquire(lock: Any, options: RunOptions | None) -> None:
+def acquire(lock: Any, options: RunOptions | None) -> None:
+    """Acquire a lock. The run options can end the wait."""
     while not lock.acquire(timeout=0.05):
         check_terminated(options)
 
@@ -162,7 +163,7 @@ class SessionLock:
         self._begin()
         thread = get_ident()
         try:
-            _acquire(self._alone, None)
+            acquire(self._alone, None)
             self._wait_for_others(None)
             yield
         finally:

@@ -25,7 +25,7 @@ releases a session, but not for the run of a session that captures (``cuda_execu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -48,6 +48,7 @@ from onnxruntime.backend.runs.settings import RunSettings
 
 Outputs = list[np.ndarray]
 _Feeds = Mapping[str, Any]
+_ARRAY = np.ndarray  # an attribute takes a hundredth of the time of a replay
 GRAPH_ID = "gpu_graph_id"  # the run config entry that selects the graph of a run
 ORDINARY = "-1"  # the graph id of a run without capture
 FIRST_ID = 1024  # of the graphs in ORT. The allowlist permits callers' ids up to 1023
@@ -77,6 +78,7 @@ class Graph:
     def __init__(
         self,
         session: InferenceSession,
+        turn: Any,
         graph_id: str,
         inputs: Mapping[str, np.ndarray],
         outputs: Mapping[str, np.ndarray],
@@ -84,16 +86,24 @@ class Graph:
     ) -> None:
         """Let ``buffer`` make buffers for such inputs and outputs. The first replay captures the graph."""
         self._id = graph_id
+        self._turn = turn
         self._binding = session.io_binding()
+        self._inner_binding = self._binding._iobinding
         # Of the inner session that captures the graph, which set_providers replaces.
         self._run = session._sess.run_with_iobinding
+        self._copy_outputs = self._inner_binding.copy_outputs_to_cpu
         self._last_options: tuple[RunSettings, RunOptions] | None = None
-        # For each input, the type of its array and its buffer.
-        self._inputs: list[tuple[np.dtype, OrtValue]] = []
+        self.inputs: list[OrtValue] = []
+        # For each input, its index, the type, shape and strides of its array, and the function that copies the array.
+        self._takes: list[tuple] = []
         for name, array in inputs.items():
             value = buffer(name, array)
             self._binding.bind_ortvalue_input(name, value)
-            self._inputs.append((array.dtype, value))
+            self.inputs.append(value)
+            like = np.empty_like(array, order="C")
+            upload = value._ortvalue.update_inplace
+            self._takes.append((len(self._takes), like.dtype, like.shape, like.strides, upload))
+        self._count = len(inputs)
         for name, array in outputs.items():
             self._binding.bind_ortvalue_output(name, buffer(name, array))
 
@@ -106,20 +116,46 @@ class Graph:
         self._last_options = call, options
         return options
 
-    def takes(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Return whether arrays of the shapes of this graph need no conversion."""
-        for (dtype, _), array in zip(self._inputs, arrays, strict=True):
-            # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
-            if array.dtype is not dtype or not array.flags.c_contiguous:
-                return False
-        return True
+    def replay(self, waiting: RunOptions | None, values: Iterable, options: RunOptions) -> Outputs:
+        """Return the outputs of a replay of values of the right types and shapes."""
+        return call_holding(self._turn, waiting, self._replay, values, options)
 
-    def replay(self, values: Sequence, options: RunOptions) -> Outputs:
-        """Return the outputs of a replay. An upload compares sizes and copies bytes only."""
-        for (_, buffer), value in zip(self._inputs, values, strict=True):
+    def _replay(self, values: Iterable, options: RunOptions) -> Outputs:
+        for buffer, value in zip(self.inputs, values, strict=True):
             buffer.update_inplace(value)
-        self._run(self._binding._iobinding, options)
-        return self._binding.copy_outputs_to_cpu()  # copies outputs in CPU memory, too
+        self._run(self._inner_binding, options)
+        return self._copy_outputs()  # those in CPU memory, too
+
+    def replay_arrays(self, inputs: Sequence[object], options: RunOptions) -> Outputs | None:
+        """Return the outputs of a replay, or ``None`` if the inputs are not arrays of the right types and shapes.
+
+        It does as :meth:`replay`, without calls of Python functions, which take a part of the time of a replay.
+        """
+        turn = self._turn
+        if len(inputs) != self._count or turn._is_owned():
+            return None
+        try:
+            if not turn.acquire(False):
+                return None
+            # Another thread that changes the shape of an array after this check gets wrong outputs of this run.
+            for index, dtype, shape, strides, upload in self._takes:
+                value = inputs[index]
+                # numpy has one dtype object for each built-in type and byte order, so `is` compares both.
+                if (
+                    type(value) is not _ARRAY
+                    or value.dtype is not dtype
+                    or value.shape != shape
+                    or value.strides != strides
+                ):
+                    return None
+                upload(value)
+            self._run(self._inner_binding, options)
+            return self._copy_outputs()
+        finally:
+            try:  # noqa: SIM105 - as in locks.py
+                turn.release()
+            except RuntimeError:
+                pass
 
 
 class Capture:
@@ -142,7 +178,7 @@ class Capture:
         self._run_graph = GPU.run_alone if self._on_webgpu else GPU.run
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
-        self._of_thread = local()  # its graphs by key, None if the worker runs for the thread
+        self._of_thread = local()  # its graphs by key, None if the worker runs for the thread, and its last graph
         self._of_all: dict[tuple, Graph] | None = {} if self._on_webgpu else None
         self._threads = count(MOST_THREADS if self._once else 0)
         self._worker = Worker(partial(_set_device, self._device_id))
@@ -177,8 +213,9 @@ class Capture:
         key = (graph_id, *map(tensors.shape, feeds.values()))
         graph = graphs.get(key)
         if graph is not None:
-            run = (graph.replay, [*feeds.values()], graph.options(call))
-            return self._run_graph(call.options, call_holding, self._turn, call.options, *run)
+            waiting, options = call.options, graph.options(call)
+            self._of_thread.last = waiting, graph.replay_arrays, options
+            return self._run_graph(waiting, graph.replay, waiting, feeds.values(), options)
         graph, outputs, wanted = GPU.run_alone(call.options, self._capture, feeds, call)
         if graph is not None:
             self._compare(outputs, wanted)
@@ -195,32 +232,25 @@ class Capture:
                 raise RuntimeError(f"{self._problem}. {_WAY_OUT}")
 
     def fast_run(self, prepared: RunSettings) -> FastRun:
-        """Return a function that replays the graphs of a prepared model, or returns ``None`` for :meth:`run`."""
+        """Return a function that replays the graph of the last run of a thread, or returns ``None`` for :meth:`run`."""
         # Local names take less time.
         names = list(self._types)
         prepared_options = prepared.options
-        graph_id = prepared.entries.get(GRAPH_ID)
-        graphs_of_this = self._graphs_of_this
+        of_thread = self._of_thread
         run_graph = self._run_graph
-        turn = self._turn
 
         def fast_run(inputs: Any, options: RunOptions) -> Outputs | None:
             kind = type(inputs)
-            if kind is not list and kind is not tuple and kind is not dict:
-                inputs = (inputs,)
-            if options is not prepared_options or len(inputs) != len(names):
-                return None
             if kind is dict:
+                if len(inputs) != len(names):
+                    return None
                 inputs = [inputs.get(name) for name in names]
-            graphs = graphs_of_this()
-            if graphs is None:
+            elif kind is not list and kind is not tuple:
+                inputs = (inputs,)
+            last = getattr(of_thread, "last", None)
+            if last is None or last[0] is not prepared_options or options is not prepared_options or GPU.other_devices:
                 return None
-            # Without the shape of each input, no key is equal.
-            shapes = [value.shape for value in inputs if type(value) is np.ndarray]
-            graph = graphs.get((graph_id, *shapes))
-            if graph is None or not graph.takes(inputs):
-                return None
-            return run_graph(None, call_holding, turn, None, graph.replay, inputs, graph.options(prepared))
+            return run_graph(None, last[1], inputs, last[2])
 
         return fast_run
 
@@ -262,12 +292,12 @@ class Capture:
             return None, wanted, wanted
         other = {name: comparison.other_data(value, not self._on_webgpu) for name, value in feeds.items()}
         likes = dict(zip(self._output_names, wanted, strict=True))
-        graph = Graph(self._session, str(FIRST_ID + number), other, likes, self._buffer)
+        graph = Graph(self._session, self._turn, str(FIRST_ID + number), other, likes, self._buffer)
         self._owned.append(graph)
         options = graph.options(call)
         try:
-            graph.replay([*other.values()], options)  # ORT captures
-            return graph, graph.replay([*feeds.values()], options), wanted
+            graph.replay(None, other.values(), options)  # ORT captures
+            return graph, graph.replay(None, feeds.values(), options), wanted
         except Exception as error:
             self._check_usable(error)
             raise
