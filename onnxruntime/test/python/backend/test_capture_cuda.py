@@ -234,7 +234,7 @@ class SessionTest(unittest.TestCase):
         checked = Checked(parsed("(float[3] U, float[2,4] X) => (float[2,4] Y) { Y = Neg (X) }"))
         checked.run(data(0, 3), data(1, 2, 4))
         (graph,) = graphs_of(checked.rep)
-        self.assertEqual([value.device_name() for _, value in graph._inputs], ["cpu", "cuda"])
+        self.assertEqual([value.device_name() for value in graph.inputs], ["cpu", "cuda"])
         nothing = Checked(parsed("(float[2] X) => (float[2] Z) <float[2] K = {5, 6}> { Z = Identity (K) }"))
         for limits in ({}, {"timeout": 30}, {}):
             nothing.run(data(0, 2), **limits)
