@@ -288,8 +288,9 @@ def mutants(session: nox.Session) -> None:
 
 @task("cpu")
 def document(session: nox.Session) -> None:
-    """write the documents of options"""
+    """write the documents of options, and the JSON Schema of configurations"""
     run(session, "cpu tools/python/backend_option_document.py")
+    run(session, "cpu tools/python/backend_configuration_schema.py")
 
 
 @task("cpu")

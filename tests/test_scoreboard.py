@@ -67,6 +67,7 @@ class ScoreboardTest(unittest.TestCase):
             self.assertEqual("FAILED" in out.getvalue(), status == 1)
 
     @unittest.skipUnless(importlib.util.find_spec("xdist"), "needs pytest-xdist")
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "needs pandas, for the page")
     def test_a_checkout(self):
         absent = scoreboard.Run("here", {"plugins": ["no_such_package"]})
         config = {"provider_options": {"CPUExecutionProvider": {}}}

@@ -5,8 +5,8 @@
 """A pytest plugin: writes one JSON line for each test, with its outcome and the EPs of the nodes of its models.
 
 To load it without code, set ``PYTEST_PLUGINS=onnxruntime.backend.conformance``. ``ORT_ONNX_BACKEND_REPORT`` specifies
-the file, and ``python -m onnxruntime.backend report`` reads it. With pytest-xdist, the workers send their records to
-the main process, which writes all lines. If a worker crashes, no line is lost: its test is a failed one.
+the file. With pytest-xdist, the workers send their records to the main process, which writes all lines. If a worker
+crashes, no line is lost: its test is a failed one.
 """
 
 from __future__ import annotations

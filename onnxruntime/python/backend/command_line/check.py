@@ -14,14 +14,14 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from collections.abc import Iterator
 
 import onnxruntime
 from onnxruntime.backend import __version__, packages
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.output import Page
-from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import Place
+from onnxruntime.backend.command_line.configurations import entries
+from onnxruntime.backend.command_line.output import Table, pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,54 +39,25 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "backend": __version__,
         "machine": platform.machine(),
     }
-    result |= settings
-    return result, 1 if problems else 0
+    return result | settings, 1 if problems else 0
 
 
-def show(result: dict, page: Page) -> None:
-    """Print problems on stderr, and the settings of a valid configuration."""
+def tables(result: dict) -> Iterator[Table]:
+    """Print problems on stderr, and yield the settings of a valid configuration."""
     for problem in result["problems"]:
         print(f"error: {problem['message']}", file=sys.stderr)
     if result["problems"]:
         return
 
-    settings = _settings(result)
-    content = "ORT would receive:" if settings else "The configuration is empty."
-    page.add(f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")
-    for title, entries in settings.items():
-        page.add(title, 2)
-        for key, value in entries.items():
-            text = "" if value is None else f" = {value}"
-            page.add(f"{key}{text}", 6)
+    sent: dict[str, list[str]] = {}
     for one in result["provider_options"]:
-        if not one["available"]:
-            page.add(f"{one['name']} is absent. {packages.advice(one['name'])}")
-    if result["permit"] is not None:
-        _show_permit(result["permit"], page)
-
-
-def _settings(result: dict) -> dict[str, dict]:
-    """Return the settings of each EP, and of each other keyword argument. A library has no value."""
-    found = {}
-    for one in result["provider_options"]:
-        kind = one["kind"]
-        if not one["available"]:
-            kind += ", not available in this process"
-        found[f"{one['name']} ({kind})"] = one["options"]
+        kind = one["kind"] if one["available"] else f"absent. {packages.advice(one['name'])}"
+        sent[one["name"]] = [kind, *entries(one["options"])]
     for keyword in KEYWORDS[1:]:
-        if result[keyword]:
-            found[keyword] = result[keyword]
+        sent[keyword] = list(entries(result[keyword]))
     for keyword in LIBRARIES:
-        if result[keyword]:
-            found[keyword] = dict.fromkeys(result[keyword])
-    return found
-
-
-def _show_permit(permit: dict, page: Page) -> None:
-    page.add("Callers may set:" if permit else "Callers may not set anything.")
-    for keyword, ep, names in configuration.tables(permit):
-        page.add(str(Place(keyword, ep)), 2)
-        for name, values in names.items():
-            if values is not True:
-                name += f" = {' or '.join(map(str, values))}"  # noqa: PLW2901
-            page.add(name, 6)
+        sent[keyword] = result[keyword]
+    if result[PERMIT] is not None:
+        sent["callers may set"] = list(entries(result[PERMIT])) or ["nothing"]
+    content = "ORT would receive:" if any(sent.values()) else "The configuration is empty."
+    yield pairs(sent, f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")

@@ -6,13 +6,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 import onnxruntime
 from onnxruntime.backend import request
@@ -21,11 +17,11 @@ from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
-from onnxruntime.backend.command_line.output import MistakeError, one_line
+from onnxruntime.backend.command_line.output import MistakeError
+from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.environment import configuration, narrowing
-from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, show, warn
+from onnxruntime.backend.errors import NotPermittedError, show, warn
 from onnxruntime.backend.libraries import extensions, plugins
-from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.attaching import option_texts
 
@@ -35,13 +31,7 @@ _MOST_PROBLEMS = 20  # the search for similar names takes time for each
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:
     """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
     inline = text.lstrip()[:1] in ("{", "[")
-    if inline:
-        place = "the configuration"
-    elif text == "-":
-        place = "stdin"
-    else:
-        place = show(text)
-
+    place = "the configuration" if inline else show(text)
     try:
         if text == "-":
             text = sys.stdin.read(configuration.MOST_CHARACTERS)
@@ -66,119 +56,53 @@ def validate(text: str) -> tuple[dict, list[dict]]:
         return {}, [problem(mistake)]
 
     process = presence.process(onnxruntime.get_available_providers())
-    problems = list(islice(_faults(config, process), _MOST_PROBLEMS + 1))
+    problems = list(islice(_faults(config, process), _MOST_PROBLEMS))
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
-    while permit is None and len(problems) <= _MOST_PROBLEMS:
+    while permit is None and len(problems) < _MOST_PROBLEMS:
         try:
-            requested = request.of_call(specified, environment=())
-            permit = permit_of(requested, Allowlist(process))
+            permit = permit_of(request.of_call(specified, environment=()), Allowlist(process))
         except NotPermittedError as refusal:
-            problems.append(problem(refusal, specified))
+            problems.append(problem(refusal))
             _remove(specified, refusal)
-    if len(problems) > _MOST_PROBLEMS:
-        problems[_MOST_PROBLEMS:] = [problem("There are further problems")]
     if problems or permit is None:
         return {}, problems
 
-    warnings: list[str] = []
-    for texts in (permit.stops_spinning, *permit.without_effect.values()):
-        warnings += texts.values()
-    warnings += _missing_defaults(config)
+    warnings = [text for texts in (permit.stops_spinning, *permit.without_effect.values()) for text in texts.values()]
     for warning in warnings:
         warn(warning)
-
     result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
     result |= permit.configuration()
     result["provider_options"] = _providers(permit)
     for keyword in LIBRARIES:
         result[keyword] = config.get(keyword, [])
-    result[PERMIT] = config.get(PERMIT)
-    result["warnings"] = warnings
-    return result, []
+    return result | {PERMIT: config.get(PERMIT), "warnings": warnings}, []
 
 
 def _faults(config: dict, process: Process) -> Iterator[dict]:
     """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
-    problems = []
     for keyword, provider, text in list(configuration.faults(config)):
-        found = problem(text, config, keyword=keyword, provider=provider, reason=text)
-        problems.append(found)
-        if provider:
-            config.get(keyword, {}).pop(provider, None)
-        else:
-            config.pop(keyword, None)
-    yield from problems
+        yield problem(text, keyword=keyword, provider=provider, reason=text)
+        container = config.get(keyword, {}) if provider else config
+        container.pop(provider or keyword, None)
     for keyword, module in (("extensions", extensions), ("plugins", plugins)):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
-                yield problem(text, config, keyword=keyword, key=name, reason=text)
+                yield problem(text, keyword=keyword, key=name, reason=text)
     for text in narrowing.faults(config.get(PERMIT, {}), process):
         yield problem(text, keyword=PERMIT, reason=text)
-
-
-def _missing_defaults(config: Mapping) -> Iterator[str]:
-    """Return a warning for each setting that callers may choose from a list without a default in it."""
-    for keyword, ep, names in configuration.tables(config.get(PERMIT, {})):
-        defaults = config.get(keyword) or {}
-        if ep:
-            defaults = defaults.get(ep, {})
-        for name, values in names.items():
-            if values is True or name in defaults:
-                continue
-            setting = Place(keyword, ep, name)
-            yield (
-                f"{PERMIT}: a caller who omits {setting} gets ORT's default. To choose another "
-                f"default, specify the setting next to {PERMIT}"
-            )
 
 
 def _providers(permit: Permit) -> list[dict]:
     """Return the specified EPs, each with its options as ORT would receive them."""
     providers = []
-    for name, settings in permit.providers.items():
-        if not permit.explicit:
-            break
-        kind = permit.kinds.get(name) or _kind_with(name, settings)
-        provider = {
-            "name": name,
-            "kind": kind,
-            "available": name in permit.kinds,
-            "options": option_texts(name, kind, settings),
-        }
-        providers.append(provider)
+    for name, settings in permit.providers.items() if permit.explicit else ():
+        # An absent EP has the first kind that has all of these options.
+        having = (kind for kind, table in PROVIDERS[name].items() if settings.keys() <= table.keys())
+        kind = permit.kinds.get(name) or next(having)
+        options = option_texts(name, kind, settings)
+        providers.append({"name": name, "kind": kind, "available": name in permit.kinds, "options": options})
     return providers
-
-
-def _kind_with(name: str, settings: Mapping) -> str:
-    """Return the first kind of an EP that has all of these options."""
-    for kind, table in PROVIDERS[name].items():
-        if settings.keys() <= table.keys():
-            return kind
-    raise KeyError(name)
-
-
-def problem(error: object, specified: Mapping | None = None, **fields: object) -> dict:
-    """Return an error as data, with the setting that it concerns and the setting's value in a configuration.
-
-    The fields of a ``MistakeError`` are those of its cause. An ``InputError`` adds its own attributes.
-    """
-    message = one_line(error) or type(error).__name__
-    while isinstance(error, MistakeError):
-        error = error.__cause__
-    if isinstance(error, (InputError, NotPermittedError)):
-        fields = vars(error)
-    result: dict[str, Any] = {"message": message, "keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
-    result |= fields
-    value: object = specified
-    if not result["keyword"]:
-        value = None
-    for name in ("keyword", "provider", "key"):
-        if result[name]:
-            of_name = value if isinstance(value, Mapping) else {}
-            value = of_name.get(result[name])
-    result["value"] = value  # the error's own value is a text
-    return result
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:
@@ -192,29 +116,10 @@ def _remove(specified: dict, refusal: NotPermittedError) -> None:
     del specified[last]
 
 
-@contextlib.contextmanager
-def environment(config: Mapping, keywords: Iterable[str]) -> Iterator[None]:
-    """Add the libraries of a configuration to the environment, the only place that can specify them.
-
-    The environment's ``permit`` does not narrow the settings of the command line, which are trusted.
-
-    :param keywords: the other settings of the environment that count.
-    """
-    before = os.environ.get(ENVIRONMENT, "")
-    specified = request.of_environment()
-    changed = {}
-    for keyword in keywords:
-        if keyword in specified:
-            changed[keyword] = specified[keyword]
-    for keyword in LIBRARIES:
-        names = list(specified.get(keyword, ()))
-        for name in config.get(keyword, ()):
-            if os.path.isfile(name):  # on the command line, the path of a file can be relative
-                name = os.path.abspath(name)  # noqa: PLW2901
-            names.append(name)
-        changed[keyword] = names
-    os.environ[ENVIRONMENT] = json.dumps(changed)
-    try:
-        yield
-    finally:
-        os.environ[ENVIRONMENT] = before
+def entries(settings: Mapping, prefix: str = "") -> Iterator[str]:
+    """Yield each setting of a mapping, which may contain mappings, as text."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from entries(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name} = {value}"

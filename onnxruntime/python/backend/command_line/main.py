@@ -2,28 +2,25 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Parses the arguments, executes one command, and reports its result or its error."""
+"""Parses the arguments, executes one command, and prints its result or its error."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import io
 import json
 import os
 import shutil
 import sys
 import warnings
-from collections.abc import Mapping
 from typing import NoReturn
 
 import onnxruntime
 from onnxruntime.backend import __version__
-from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.command_line import check, info, inspect, options, output, report, run, schema
-from onnxruntime.backend.command_line.configurations import problem
-from onnxruntime.backend.command_line.output import MistakeError, Page, one_line
+from onnxruntime.backend.command_line import check, info, inspect, options, output, run
+from onnxruntime.backend.command_line.output import MistakeError, one_line
+from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
@@ -31,18 +28,8 @@ from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.runs.errors import InputError
 
 PROGRAM = "python -m onnxruntime.backend"
-_COMMANDS = {
-    "info": info,
-    "options": options,
-    "check": check,
-    "inspect": inspect,
-    "run": run,
-    "schema": schema,
-    "report": report,
-}
-_USING_ENVIRONMENT = ("info", "inspect", "run")  # the commands that register the plugins of the environment
-# The options of other programs that select an EP.
-_SELECT_PROVIDER = ("--ep", "--eps", "--provider", "--providers", "--execution-provider", "--execution-providers")
+_COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run}
+_WITH_PLUGINS = ("info", "inspect", "run")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,29 +44,28 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
-    output.replace_closed()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
     arguments = sys.argv[1:] if arguments is None else arguments
-    chosen, unknown = _parser().parse_known_args(arguments or ["--help"])
-    if unknown:
-        _reject(chosen.parser, unknown)
+    chosen = _parser().parse_args(arguments or ["--help"])
     warnings.simplefilter("default", RuntimeWarning)
     warnings.showwarning = _show_warning
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
-    # Some terminals break a line at the last column. result_stream changes the stream that this function asks.
-    page = Page(max(shutil.get_terminal_size().columns - 1, 20))
+    colors = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     with output.result_stream() as out:
         try:
             _preload()
-            chosen.plugin = _register(chosen.plugin, chosen.name in _USING_ENVIRONMENT)
-            try:
-                result, status = chosen.command.execute(chosen)
-            finally:
-                output.progress.clear()
+            if chosen.name in _WITH_PLUGINS:
+                chosen.plugin = _register(chosen.plugin)
+            result, status = chosen.command.execute(chosen)
+            output.progress()
             if chosen.json:
-                out.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+                text = json.dumps(result, indent=2, allow_nan=False) + "\n"
             else:
-                chosen.command.show(result, page)
-                out.write(str(page))
+                # Some terminals break a line at the last column.
+                text = output.text(chosen.command.tables(result), shutil.get_terminal_size().columns - 1, colors)
+            out.write(text)
             out.flush()
             if status == output.INTERRUPTED:
                 raise KeyboardInterrupt
@@ -91,9 +77,11 @@ def main(arguments: list[str] | None = None) -> int:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
             return 1
         except KeyboardInterrupt:
+            output.progress()
             print("error: interrupted", file=sys.stderr)
             return output.INTERRUPTED
         except (MistakeError, InputError) as mistake:
+            output.progress()
             print(f"error: {one_line(mistake)}", file=sys.stderr)
             if chosen.json:
                 out.write(json.dumps({"error": problem(mistake)}, indent=2) + "\n")
@@ -101,39 +89,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:
-    output.progress.clear()
+    output.progress()
     print(f"warning: {one_line(message)}", file=sys.stderr)
-
-
-def _reject(parser: _Parser, unknown: list[str]) -> NoReturn:
-    """Report unknown arguments, with an option of the command that replaces the first one."""
-    option, _, value = unknown[0].partition("=")
-    if not value and len(unknown) > 1:
-        value = unknown[1]
-    advice = _instead_of(option[:100], value, parser._option_string_actions)
-    if advice:
-        advice = f". Did you mean {advice}?"
-    parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
-
-
-def _instead_of(option: str, value: str, known: Mapping[str, argparse.Action]) -> str:
-    """Return the option of this command for an option of another program, or with a similar name, or ``""``."""
-    if option in _SELECT_PROVIDER and "--provider-option" in known:
-        return f"--provider-option {value or 'EP'}"
-    attribute = option.lstrip("-").replace("-", "_")
-    if attribute in SESSION_ATTRIBUTES and "--session-option" in known:
-        return f"--session-option {attribute}={value or 'VALUE'}"
-    for near in difflib.get_close_matches(option, known, 1):
-        form = known[near].metavar
-        return f"{near} {form}" if form else near
-    return ""
 
 
 def _parser() -> _Parser:
     parser = _Parser(
         prog=PROGRAM,
         allow_abbrev=False,
-        usage="%(prog)s COMMAND ...",
         description="List the options that callers may set, validate configurations, and run models with them.",
         epilog="""EP means execution provider. Except in JSON, you can shorten its name: CPU means
         CPUExecutionProvider. The environment variable ORT_ONNX_BACKEND_CONFIG sets a configuration, as JSON or as
@@ -149,16 +112,11 @@ def _parser() -> _Parser:
         command = commands.add_parser(name, help=purpose, description=description, allow_abbrev=False)
         if hasattr(module, "add_arguments"):
             module.add_arguments(command)
-        words = ["%(prog)s"]
-        for action in command._actions:
-            if not action.option_strings:
-                words.append(str(action.metavar))
-        command.usage = " ".join([*words, "..."])
-        command.set_defaults(command=module, name=name, parser=command)
-        use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
-        command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
-        use = "print the warnings and errors in ORT's log"
-        command.add_argument("--log", action="store_true", help=use)
+        command.set_defaults(command=module, name=name)
+        if name in _WITH_PLUGINS:
+            use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
+            command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
+        command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
         command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -171,7 +129,7 @@ def _preload() -> None:
             onnxruntime.preload_dlls()
 
 
-def _register(specified: list[str], use_environment: bool) -> list[str]:
+def _register(specified: list[str]) -> list[str]:
     """Register the plugins of the command line and of the environment, and return those that are registered.
 
     A mistake in the environment is only a warning: ``prepare`` raises it, too.
@@ -185,7 +143,7 @@ def _register(specified: list[str], use_environment: bool) -> list[str]:
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):
-        for name in of_environment().get("plugins", []) if use_environment else ():
+        for name in of_environment().get("plugins", []):
             try:
                 plugins.register([name])
                 names.append(name)

@@ -2,132 +2,112 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Lays out text for people, makes it safe for a terminal, and keeps the result apart from other output."""
+"""Lays out tables as text that is safe for a terminal, and keeps the result apart from other output."""
 
 from __future__ import annotations
 
 import contextlib
-import io
-import math
 import os
-import shutil
+import re
 import sys
 import textwrap
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TextIO
 
 INTERRUPTED = 130  # the exit status
-_SECONDS_SHOWN = 0.2  # of a line of progress, at least
-
-
-_KEPT = "\n\N{NO-BREAK SPACE}"
+_NARROWEST = 30  # of a column that wraps
+_INDENT = 2
+_WHOLE_WORDS: dict = {"break_long_words": False, "break_on_hyphens": False}  # a path that is broken cannot be copied
+_NUMBER = re.compile(r"[-+\d.,]*( ?%)?")
+_COLORS = {"title": 1, "name": 1, "good": 32, "bad": 31, "note": 2}  # by the kind of a cell
 
 
 class MistakeError(Exception):
     """An error that the command line reports in one line, without a traceback."""
 
 
-def printable(text: str) -> str:
-    """Return text with an escape sequence for each character, except a line break, that acts on a terminal."""
-    characters = []
-    for character in text:
-        if character not in _KEPT and not character.isprintable():
-            character = ascii(character)[1:-1]  # noqa: PLW2901
-        characters.append(character)
-    return "".join(characters)
+class Cell(NamedTuple):
+    """A text, and its kind, which a color shows."""
+
+    text: str
+    kind: str = ""
+
+
+class Table(NamedTuple):
+    """Rows of cells or texts, with the titles of the columns."""
+
+    rows: Sequence[Sequence[Cell | str]]
+    head: Sequence[str] = ()
+    title: str = ""
+
+
+def pairs(found: Mapping[str, object], title: str = "") -> Table:
+    """Return a table of labels and texts. A list has a row for each text."""
+    rows = []
+    for name, texts in found.items():
+        for index, text in enumerate(texts if isinstance(texts, list) else [texts]):
+            rows.append((Cell("" if index else name, "note"), str(text)))
+    return Table(rows, (), title)
 
 
 def one_line(message: object) -> str:
-    """Return a message without line breaks and control characters."""
-    return printable(" ".join(str(message).split()))
+    """Return a message without line breaks, and with an escape sequence for each character that acts on a terminal."""
+    line = " ".join(str(message).split())
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
 
 
-class Progress:
-    """A line on a terminal about the current step of a command, until the next line or output."""
+def text(tables: Iterable[Table], width: int, colors: bool) -> str:
+    """Return tables as text. A line is longer than the width only if one word is."""
 
-    def __init__(self) -> None:
-        self._shown = -math.inf
-        self._width = 0
+    def paint(cell: Cell, part: str) -> str:
+        return f"\x1b[{_COLORS[cell.kind]}m{part}\x1b[0m" if colors and cell.kind and part.strip() else part
 
-    def show(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self._shown < _SECONDS_SHOWN or not sys.stderr.isatty():
-            return
-        self.clear()
-        self._shown = now
-        columns = shutil.get_terminal_size().columns - 1
-        line = one_line(text)[:columns]
-        self._width = len(line)
-        print(line, end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self._width:
-            blank = " " * self._width
-            print(f"\r{blank}\r", end="", file=sys.stderr, flush=True)
-            self._width = 0
+    blocks = []
+    for table in tables:
+        title = Cell(one_line(table.title), "title")
+        lines = [paint(title, title.text)] if title.text else []
+        if table.rows:
+            lines += _lines(table, width, paint)
+        blocks.append("".join(f"{line.rstrip()}\n" for line in lines))
+    return "\n".join(blocks)
 
 
-progress = Progress()
+def _lines(table: Table, width: int, paint: Callable[[Cell, str], str]) -> Iterator[str]:
+    """Yield the lines of a table. The last column wraps. If it had no place, the first column has its own lines."""
+    columns = _columns(table)
+    widths = [max(len(cell.text) for cell in column) for column in columns]
+    indent = sum(widths[:-1]) + 2 * len(widths[:-1])
+    stacked = bool(indent) and indent + min(widths[-1], _NARROWEST) > width
+    if stacked:
+        indent += _INDENT - widths[0]
+        widths[0] = _INDENT
+    places = [
+        str.rjust if all(_NUMBER.fullmatch(cell.text) for cell in column[1:]) else str.ljust for column in columns
+    ]
+    for row in list(zip(*columns, strict=True))[0 if table.head else 1 :]:
+        if stacked:
+            yield paint(row[0], row[0].text)
+            row = (Cell(""), *row[1:])  # noqa: PLW2901
+        *cells, last = row
+        parts = [paint(cell, place(cell.text, size)) for cell, place, size in zip(cells, places, widths, strict=False)]
+        for part in textwrap.wrap(last.text, max(width - indent, _NARROWEST), **_WHOLE_WORDS) or [""]:
+            yield "  ".join([*parts, paint(last, part)])
+            parts = [" " * size for size in widths[:-1]]
 
 
-class Page:
-    """Lines of text for a person. A wrapped line is longer than the page only if one word is."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self._lines: list[str] = []
-
-    def add(self, text: str = "", indent: int = 0, label: str = "") -> None:
-        """Add text, wrapped between words, that starts at a column, with a label before it in the first line."""
-        first = f"{printable(label):{indent}}"
-        lines = textwrap.wrap(
-            one_line(text),
-            self.width,
-            initial_indent=first,
-            subsequent_indent=" " * max(indent, 2),
-            break_long_words=False,  # a path that is broken cannot be copied
-            break_on_hyphens=False,
-        )
-        for line in lines or [first]:
-            self._lines.append(line.rstrip())
-
-    def add_command(self, command: str) -> None:
-        """Add a command as it is: a shell cannot run a command that is wrapped."""
-        self._lines.append(f"  {printable(command)}")
-
-    def rows(self, label: str, texts: Iterable[str], indent: int) -> None:
-        """Add a paragraph for each text, with a label before the first one."""
-        for text in texts:
-            self.add(text, indent, label)
-            label = ""
-
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Add rows of cells in columns: the first is aligned left, the others right. Cells of one word only."""
-        widths = []
-        for column in zip(*rows, strict=True):
-            lengths = map(len, column)
-            widths.append(max(lengths))
-        for row in rows:
-            cells = list(map(str.rjust, row, widths))
-            cells[0] = row[0].ljust(widths[0])
-            line = printable("  ".join(cells))
-            self._lines.append(line.rstrip())
-
-    def __str__(self) -> str:
-        return "\n".join([*self._lines, ""])
+def _columns(table: Table) -> list[list[Cell]]:
+    """Return the columns with their titles, without columns that have no text below the title."""
+    rows = [[Cell(title, "note") for title in table.head or [""] * len(table.rows[0])]]
+    for row in table.rows:
+        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+        rows.append([cell._replace(text=one_line(cell.text)) for cell in cells])
+    return [list(column) for column in zip(*rows, strict=True) if any(cell.text for cell in column[1:])]
 
 
-def replace_closed() -> None:
-    """Open the null device for each closed standard stream. A new file gets the lowest number that is free."""
-    modes = {"stdin": "r", "stdout": "w", "stderr": "w"}
-    for name, mode in modes.items():
-        if getattr(sys, name) is None:
-            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (until the process ends)
-            setattr(sys, name, stream)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # file names and models may contain any character
+def progress(line: str = "") -> None:
+    """Replace the line on a terminal about the current step."""
+    if sys.stderr and sys.stderr.isatty():
+        print(f"\r\x1b[K{one_line(line)[:70]}", end="", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -137,10 +117,9 @@ def result_stream() -> Iterator[TextIO]:
     EP libraries print to file descriptor 1, some of them when the process ends. This function permanently
     makes this descriptor a copy of stderr, and the returned stream writes to the former stdout.
     """
-    out = sys.stdout
+    out: Any = sys.stdout
     out.flush()
-    is_of_process = out is sys.__stdout__
-    if is_of_process:
+    if sys.stdout is sys.__stdout__:
         kept = os.dup(out.fileno())
         os.dup2(2, out.fileno())
         out = os.fdopen(kept, "w", encoding=out.encoding, errors="backslashreplace")

@@ -4,59 +4,53 @@
 # --------------------------------------------------------------------------
 """Run a model with a configuration, and show the applied settings, the outputs and the latency.
 
-With several --config options, their runs alternate, and each latency is compared with the first. Inputs without --input
-get random values, which are the same for each --seed. Floats are from 0 to 1, integers 0 or 1, strings 'text'. Options
-on the command line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a
-configuration fails or outputs differ with --compare.
+With several --config options, or with --reference, the sessions run in turns, and each is compared with the first. A
+ratio of latencies has a 95 % interval, and is called faster, slower or equal only if the interval permits this.
+
+Inputs without --input get random values: floats from 0 to 1, integers 0 or 1, strings 'text'. Options on the command
+line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit status is 1 if a configuration fails or
+outputs differ.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import math
-import time
-import zipfile
-from collections.abc import Callable, Iterable
-from pathlib import Path
+import re
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 import onnxruntime
-from onnxruntime.backend import __version__, backend
-from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
+from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.suggestions import provider_named
-from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.command_line import configurations, inputs, measure, run_page, run_results, run_tables, tables
-from onnxruntime.backend.command_line.output import INTERRUPTED, MistakeError, progress
-from onnxruntime.backend.command_line.run_results import WARM_UP, Tried
-from onnxruntime.backend.command_line.run_tables import show  # noqa: F401 (of each command)
-from onnxruntime.backend.environment.configuration import KEYWORDS, LIBRARIES
-from onnxruntime.backend.errors import FROM_ENVIRONMENT
-from onnxruntime.backend.packages import REGISTER
+from onnxruntime.backend.command_line import configurations, input_texts
+from onnxruntime.backend.command_line.configurations import entries
+from onnxruntime.backend.command_line.output import INTERRUPTED, Cell, MistakeError, Table, pairs, progress
+from onnxruntime.backend.comparison import comparing, inputs
+from onnxruntime.backend.comparison.results import APPLIED, described
+from onnxruntime.backend.comparison.side import Side
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session import presence
+from onnxruntime.backend.session.nodes import most_frequent
 
-# The default number of measured runs: as many as fit into this time, within these bounds.
-_SECONDS = 2.0
-_FEWEST = 10
-_MOST = 1000
-_TOLERANCES = {"rtol": 1e-3, "atol": 1e-5}  # the defaults
 _BOOLS = {"true": True, "false": False}
-# By the option of a form: a function that returns the text of the form, and the help for the option.
-FORMS = {
-    "html": (run_page.html, "write an HTML page with the latencies as a picture, the nodes, and the outputs"),
-    "csv": (run_tables.csv_text, "write a CSV file with one row for each configuration"),
-    "markdown": (run_tables.markdown, "write a Markdown table with one column for each configuration"),
-}
-# Keyword argument to flag, metavariable, and help.
-_FLAGS = {
-    "provider_options": ("--provider-option", "EP.OPTION=VALUE", "use EP with this option, or EP with the defaults"),
-    "session_config": ("--session-config", "KEY=VALUE", "set a session config entry"),
-    "run_config": ("--run-config", "KEY=VALUE", "set a run config entry"),
-    "session_options": ("--session-option", "NAME=VALUE", "set a SessionOptions attribute"),
-    "free_dimension_overrides": ("--free-dimension", "NAME=SIZE", "set the size of a named free dimension"),
+_BAR = 10  # characters, at most: the table fits into 80 columns
+_HEAD = ("configuration", "p50 ms", "p90 ms", "p99 ms", "runs", "", "ratio to 1", "outputs")
+_OF_ONE = (1, 2, 3, 4)  # columns
+_OF_SEVERAL = (0, 1, 2, 4, 5, 6, 7)
+# Keyword argument to flags, metavariable, and help.
+_SETTINGS = {
+    "provider_options": (
+        ["--ep", "--provider-option", "--device"],
+        "EP[.OPTION=VALUE]",
+        "use EP with this option, or EP with the defaults; EP:1 sets its device_id",
+    ),
+    "session_config": (["--session-config"], "KEY=VALUE", "set a session config entry"),
+    "run_config": (["--run-config"], "KEY=VALUE", "set a run config entry"),
+    "session_options": (["--session-option"], "NAME=VALUE", "set a SessionOptions attribute"),
+    "free_dimension_overrides": (["--free-dimension"], "NAME=SIZE", "set the size of a named free dimension"),
 }
 
 
@@ -64,35 +58,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     several: dict[str, Any] = {"action": "append", "default": []}
     add("model", metavar="MODEL", help="an ONNX or ORT file")
-    use = "request DEVICE, such as CPU or CUDA:1 (default: the device of the wheel)"
-    add("--device", metavar="DEVICE", help=use)
-    for keyword in _FLAGS:
-        add_setting(parser, keyword)
+    for keyword, (flags, form, use) in _SETTINGS.items():
+        add(*flags, metavar=form, dest=keyword, help=use, **several)
     add_extension(parser)
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
     add("--input", metavar="NAME=VALUE|FILE.npy", help=use, **several)
-    use = "set the shape of a random input with free dimensions"
+    use = "set the shape of a random input (default: as in the model; free dimensions 1, or 32 or 224 if 1 fails)"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
-    use = "set the seed of random values (default: 0)"
-    add("--seed", metavar="N", type=_integer_to(2**32 - 1), default=0, help=use)
-    use = f"measure N runs after {WARM_UP} warm-up runs; 0 only creates the session (default: 10 to 1000, for 2 s)"
-    add("--repeat", metavar="N", type=_integer_to(10**6), help=use)
-    use = "compare the outputs with the CPU EP in its default configuration, and with the first configuration"
+    use = "measure N runs; 0 only creates the session (default: for 2 s, and in 10 turns or more)"
+    add("-n", "--repeat", metavar="N", type=_number_of_runs, help=use)
+    use = "compare with another model, such as the one before quantization, which has the first configuration"
+    add("--reference", metavar="MODEL", help=use)
+    use = "compare the outputs with the first configuration, or a single configuration with the CPU EP"
     add("--compare", action="store_true", help=use)
-    use = "write the outputs of the last run to a NumPy file"
-    add("--save", metavar="FILE.npz", help=use)
-    use = f"set the relative tolerance of --compare (default: {_TOLERANCES['rtol']})"
-    add("--rtol", metavar="X", type=_tolerance, help=use)
-    use = f"set the absolute tolerance of --compare (default: {_TOLERANCES['atol']})"
-    add("--atol", metavar="X", type=_tolerance, help=use)
-    tables.add_arguments(parser, FORMS)
-
-
-def add_setting(parser: argparse.ArgumentParser, keyword: str) -> None:
-    flag, form, use = _FLAGS[keyword]
-    parser.add_argument(flag, metavar=form, dest=keyword, help=use, action="append", default=[])
+    for name, default in (("rtol", 1e-3), ("atol", 1e-5)):
+        use = f"set the {name} of numpy.testing.assert_allclose for outputs (default: {default})"
+        add(f"--{name}", metavar="X", type=float, default=default, help=use)
 
 
 def add_extension(parser: argparse.ArgumentParser) -> None:
@@ -100,142 +83,86 @@ def add_extension(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extension", metavar="PACKAGE|LIBRARY", action="append", default=[], help=use)
 
 
-def _tolerance(text: str) -> float:
+def _number_of_runs(text: str) -> int:
     with contextlib.suppress(ValueError):
-        if 0 <= float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected a number, 0 or more")
-
-
-def _integer_to(most: int) -> Callable[[str], int]:
-    def integer(text: str) -> int:
-        with contextlib.suppress(ValueError):
-            if 0 <= int(text) <= most:
-                return int(text)
-        raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to {most}")
-
-    return integer
+        if 0 <= int(text) <= 10**6:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"invalid value {text!a}. Expected an integer from 0 to 1000000")
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
-    _check_arguments(chosen)
-    tried = []
-    for text in chosen.config or [""]:
-        one = _configured(chosen, text or "{}")  # as in the environment
-        tried.append(one)
+    sides = _sides(chosen)
     described_inputs: list[dict] = []
+
+    def feeds_of(side: Side) -> list | None:
+        nodes = side.rep.session.get_inputs()
+        given = input_texts.read(nodes, chosen.input, chosen.shape)
+        if chosen.repeat == 0:
+            return None
+        feeds = inputs.feeds(side, *given)
+        described_inputs.extend(map(inputs.described, nodes, feeds))
+        return feeds
+
+    tolerance = (chosen.rtol, chosen.atol) if chosen.compare or chosen.reference else None
     interrupted = False
     try:
-        _try(chosen, tried, described_inputs)
+        comparing.try_all(sides, feeds_of, chosen.repeat, tolerance, progress)
     except KeyboardInterrupt:
         interrupted = True
-        if not any(one.seconds for one in tried):
+        if not any(side.blocks for side in sides):
             raise
-
-    first = tried[0]
-    if len(tried) == 1 and first.error:
-        raise MistakeError(str(first.error)) from first.error
-    if chosen.save:
-        _save(chosen.save, tried)
-
-    status = 0
-    results = []
-    for one in tried:
-        results.append(run_results.of(one, first))
-        if one.is_failure():
-            status = 1
-    tolerance = None
-    if interrupted:
-        status = INTERRUPTED
-    elif chosen.compare:
-        tolerance = {"relative": chosen.rtol, "absolute": chosen.atol}
+    results = [described(side, sides[0]) for side in sides]
+    if len(chosen.config) < 2 and results[-1]["error"]:
+        raise MistakeError(results[-1]["error"]["message"]) from sides[-1].error
     result = {
         "model": chosen.model,
         "onnxruntime": onnxruntime.__version__,
         "backend": __version__,
         "inputs": described_inputs,
-        "tolerance": tolerance,
         "interrupted": interrupted,
         "configurations": results,
     }
-    tables.write(chosen, FORMS, result)
-    return result, status
+    return result, INTERRUPTED if interrupted else int(any(_outputs(one).kind == "bad" for one in results))
 
 
-def _try(chosen: argparse.Namespace, tried: list[Tried], described_inputs: list[dict]) -> None:
-    """Prepare, run and compare the configurations. Keep the results of each step, because an interrupt can end this."""
-    for number, one in enumerate(tried, 1):
-        progress.show(f"preparing configuration {number} of {len(tried)}")
-        one.rep = one.attempt(prepare, chosen.model, one.specified, chosen.device)
-    opened = [one for one in tried if one.error is None]
-    if not opened:
-        return
-
-    nodes = opened[0].rep.session.get_inputs()
-    if chosen.repeat == 0:
-        inputs.specified(nodes, chosen.input, chosen.shape)
-        return
-    feeds = inputs.values(nodes, chosen.input, chosen.shape, chosen.seed)
-    described_inputs.extend(map(inputs.described, nodes, feeds))
-    _measure(chosen.repeat, opened, feeds)
-    if chosen.compare:
-        progress.show("comparing the outputs")
-        _compare(chosen, tried, opened, feeds)
+def _sides(chosen: argparse.Namespace) -> list[Side]:
+    sides = []
+    for text in chosen.config or ["{}"]:
+        config: dict = configurations.read(text or "{}")
+        config["extensions"] = chosen.extension + config.get("extensions", [])
+        for keyword in _SETTINGS:
+            _add(config.setdefault(keyword, {}) if getattr(chosen, keyword) else {}, keyword, getattr(chosen, keyword))
+        sides.append(Side(chosen.model, text or "{}", config))
+    if chosen.reference:
+        sides.insert(0, Side(chosen.reference, f"{chosen.reference} {sides[0].label}", sides[0].config))
+    elif chosen.compare and len(sides) == 1:
+        default = {"provider_options": {CPU: {}}, "extensions": sides[0].config["extensions"]}
+        sides.insert(0, Side(chosen.model, "the CPU EP", default, inherits=False))
+    return sides
 
 
-def _check_arguments(chosen: argparse.Namespace) -> None:
-    for flag in ("compare", "save"):
-        if getattr(chosen, flag) and chosen.repeat == 0:
-            advice = "Omit one of the two options"
-            raise MistakeError(f"--{flag} requires outputs, and --repeat 0 computes none. {advice}")
-    for flag, default in _TOLERANCES.items():
-        if getattr(chosen, flag) is None:
-            setattr(chosen, flag, default)
-        elif not chosen.compare:
-            raise MistakeError(f"--{flag} has no effect without --compare. Add --compare, or omit --{flag}")
-    tables.check_paths(chosen, ["save", *FORMS])  # before the runs
-
-
-def _configured(chosen: argparse.Namespace, config: str) -> Tried:
-    """Return a configuration with the options of the command line."""
-    specified = configurations.read(config)
-    extensions = specified.get("extensions", [])
-    specified["extensions"] = chosen.extension + extensions
-    for keyword in _FLAGS:
-        texts = getattr(chosen, keyword)
-        if texts:
-            settings = specified.setdefault(keyword, {})
-            add_settings(settings, keyword, texts)
-    return Tried(config, specified)
-
-
-def add_settings(settings: dict, keyword: str, texts: list[str]) -> dict:
-    """Add settings of the command line to the settings of their keyword argument, and return all of them."""
-    flag, form, _ = _FLAGS[keyword]
+def _add(settings: dict, keyword: str, texts: list[str]) -> None:
+    """Add settings of the command line to the settings of their keyword argument."""
+    flags, form, _ = _SETTINGS[keyword]
     for text in texts:
-        invalid = MistakeError(f"{flag}: invalid value {text!a}. Expected {form}")
-        entry = text
-        container = settings
+        container, entry = settings, text
         if keyword == "provider_options":
-            name, entry = _provider_and_option(text)
-            if not name:
-                raise invalid
-            container = settings.setdefault(name, {})
-            if not entry:
+            ep, entry = _ep_and_option(text)
+            container = settings.setdefault(ep, {})
+            if ep and not entry:
                 continue
-
         key, equals, value = entry.partition("=")
-        if not (key and equals):
-            raise invalid
+        if not (key and equals) or "" in settings:
+            raise MistakeError(f"{flags[0]}: invalid value {text!a}. Expected {form}")
         container[key] = _BOOLS.get(value.lower(), value)
-    return settings
 
 
-def _provider_and_option(text: str) -> tuple[str, str]:
+def _ep_and_option(text: str) -> tuple[str, str]:
     """Split EP.OPTION=VALUE into the EP and the rest, which may be empty."""
+    text = re.sub(r":(\d+)$", r".device_id=\1", text)
     name = text.partition("=")[0]
     while name:  # the name of an EP can contain a dot
-        known = provider_named(name, presence.kinds())
+        known = provider_named("cuda" if name.lower() == "gpu" else name, presence.kinds())
         if known:
             return known, text[len(name) + 1 :]
         name = name.rpartition(".")[0]
@@ -243,98 +170,82 @@ def _provider_and_option(text: str) -> tuple[str, str]:
     return first, rest
 
 
-def prepare(
-    model: str, config: dict, device: str | None = None, inherited: Iterable[str] = KEYWORDS
-) -> OnnxRuntimeBackendRep:
-    """Prepare a model, with a record of node assignments and the best reason if that fails."""
-    if not Path(model).exists():
-        raise MistakeError(f"no such file: {model}")
-    specified = dict(config)
-    for keyword in LIBRARIES:
-        specified.pop(keyword, None)
-    if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
-        entries = specified.get("session_config", {})
-        specified["session_config"] = {RECORD_ASSIGNMENT: "1"} | entries
-    try:
-        with configurations.environment(config, inherited):
-            return backend.prepare(model, device, **specified)
-    except Exception as error:
-        text = str(error)
-        if config.get("extensions") and text.startswith("Extension "):
-            # The command puts its own libraries into the environment's configuration.
-            text = text.removesuffix(FROM_ENVIRONMENT)
-        if "is not a registered function/op" in text:
-            text += ". Use --extension to register custom operators"
-        if REGISTER in text:
-            text += ". On the command line, use --plugin PACKAGE"
-        raise MistakeError(text) from error
-
-
-def _measure(repeat: int | None, opened: list[Tried], feeds: list) -> None:
-    """Run the configurations in turns. The default is two seconds for each, but not fewer or more runs than allowed."""
-    if repeat is None:
-        most = _MOST
-        enough = _SECONDS * len(opened)
+def tables(result: dict) -> Iterator[Table]:
+    """Yield the inputs, what is particular to each configuration, and a table that compares them."""
+    found = result["configurations"]
+    facts = {"model": result["model"], "inputs": list(map(inputs.declaration, result["inputs"]))}
+    if len(found) == 1:
+        yield pairs(facts | _facts(found[0]))
     else:
-        most = repeat
-        enough = math.inf
-
-    for index in range(-WARM_UP, most):
-        if index <= 0:
-            begun = time.perf_counter()
-        elif index >= _FEWEST and time.perf_counter() - begun > enough:
-            break
-        number = f"{index + 1} of at most {most}" if index >= 0 else "to warm up"
-        progress.show(f"run {number}")
-        for one in opened:
-            started = time.perf_counter()
-            one.outputs = one.attempt(one.rep.run, feeds) or []
-            if index >= 0:
-                one.seconds.append(time.perf_counter() - started)
+        yield pairs(facts)
+        for number, one in enumerate(found, 1):
+            yield pairs(_facts(one), f"{number}: {one['configuration']}")
+    rows = list(map(_row, itertools.count(1), found, _bars(found)))
+    if any(one.get("latency_ms") for one in found):
+        columns = _OF_ONE if len(found) == 1 else _OF_SEVERAL
+        yield Table([[row[column] for column in columns] for row in rows], [_HEAD[column] for column in columns])
 
 
-def _compare(chosen: argparse.Namespace, tried: list[Tried], opened: list[Tried], feeds: list) -> None:
-    """Compare the outputs with those of the CPU EP, and with those of the first configuration."""
-    # The CPU EP has the custom operator libraries and no other setting.
-    default = {"provider_options": {CPU: {}}, "extensions": opened[0].specified["extensions"]}
-    try:
-        rep = prepare(chosen.model, default, inherited=())
-        reference = rep.run(feeds)
-    except Exception as error:
-        raise MistakeError(f"--compare: the CPU EP in its default configuration fails: {error}") from error
-
-    first = tried[0]
-    for one in tried:
-        if one.error is not None:
-            continue
-        references = {"difference": reference}
-        if one is not first and first.error is None:
-            references["difference_to_first"] = first.outputs
-        for kind, outputs in references.items():
-            one.differences[kind] = [
-                measure.difference(output, expected, chosen.rtol, chosen.atol)
-                for output, expected in zip(one.outputs, outputs, strict=True)
-            ]
+def _facts(one: dict) -> dict[str, object]:
+    """Return what is particular to a configuration: its error, or its nodes, its settings and outputs that differ."""
+    if one["error"]:
+        return {"error": one["error"]["message"]}
+    counts = one["nodes"] or {}
+    taken = [f"{ep.removesuffix('ExecutionProvider')} {count}" for ep, count in counts.items() if count]
+    facts: dict[str, object] = {"nodes": ", ".join(taken) or "unknown"}
+    if one["operators_on_cpu"]:
+        facts["on the CPU EP"] = most_frequent(one["operators_on_cpu"])
+    for name in APPLIED:
+        facts[name] = list(entries(one[name]) if isinstance(one[name], dict) else one[name])
+    for output in one["outputs"]:
+        note = output.get("difference", {}).get("note")
+        if note:
+            facts[f"output {output['name']}"] = note
+    return facts
 
 
-def _save(path: str, tried: list[Tried]) -> None:
-    """Write the outputs, each under its name, or ``2/NAME`` for the second of several configurations."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for number, one in enumerate(tried, 1):
-            if one.error is not None or not one.seconds:
-                continue
-            prefix = f"{number}/" if len(tried) > 1 else ""
-            nodes = one.rep.session.get_outputs()
-            for node, output in zip(nodes, one.outputs, strict=True):
-                _write(archive, prefix + node.name, output)
+def _bars(found: list[dict]) -> list[str]:
+    """Return a bar for each configuration: its latency, and lighter, the interval of the ratio to the first."""
+    latencies = [one.get("latency_ms") or {"p50": 0, "ratio_interval": None} for one in found]
+    of_first = latencies[0]["p50"]
+    ends = []
+    for latency in latencies:
+        interval = latency["ratio_interval"]
+        ends.append([of_first * ratio for ratio in interval] if interval else [latency["p50"]] * 2)
+    scale = _BAR / (max(high for _, high in ends) or 1)
+    bars = []
+    for low, high in ends:
+        dark = round(scale * low)
+        bars.append("\N{FULL BLOCK}" * dark + "\N{LIGHT SHADE}" * (round(scale * high) - dark))
+    return bars
 
 
-def _write(archive: zipfile.ZipFile, name: str, output: object) -> None:
-    """Write the arrays of an output. ``numpy.savez`` would not accept the name ``file``."""
-    for place, array in measure.leaves(output):
-        file = name
-        for key in place:
-            file += f"[{key!r}]"
-        plain = inputs.writable(array)
-        with archive.open(f"{file}.npy", "w", force_zip64=True) as member:
-            np.lib.format.write_array(member, plain, allow_pickle=False)
+def _row(number: int, one: dict, bar: str) -> list[Cell | str]:
+    label = f"{number}: {one['configuration']}"
+    latency = one.get("latency_ms")
+    if not latency:
+        return [label, *[""] * 6, _outputs(one)]
+    figures = [_milliseconds(latency[name]) for name in ("p50", "p90", "p99")]
+    verdict = latency["verdict"]
+    ratio = ""
+    if verdict is not None and number > 1:
+        ratio = "{:.2f} ({:.2f} to {:.2f}) ".format(latency["ratio_to_first"], *latency["ratio_interval"]) + verdict
+    kind = {"faster": "good", "slower": "bad"}.get(verdict, "")
+    return [label, *figures, str(latency["runs"]), Cell(bar, "note"), Cell(ratio, kind), _outputs(one)]
+
+
+def _milliseconds(value: float) -> str:
+    """Return a positive number with three digits or more."""
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(value)))}f}"
+
+
+def _outputs(one: dict) -> Cell:
+    if one["error"]:
+        return Cell("FAILED", "bad")
+    differences = [output["difference"] for output in one["outputs"] if "difference" in output]
+    if not differences:
+        return Cell("")
+    largest = max(difference["absolute"] or 0 for difference in differences)
+    if all(difference["within"] for difference in differences):
+        return Cell(f"match ({largest:.1g})", "good")
+    return Cell(f"DIFFER ({largest:.1g})", "bad")

@@ -23,6 +23,7 @@ FOLDER = Path(onnxruntime.backend.__file__).parent
 LAYERS = (
     "__main__",
     "command_line",
+    "comparison",
     "conformance",
     "__init__",
     "backend",
@@ -76,7 +77,7 @@ IMPORTED_BY = {
     "tempfile": {"command_line"},
     # In Python 3.11, it has a lock for each class, which a fork can leave taken.
     "functools.cached_property": set(),
-    "numpy": {"allowlist", "capture", "command_line", "free_dimensions", "openvino", "runs"},
+    "numpy": {"allowlist", "capture", "command_line", "comparison", "free_dimensions", "openvino", "runs"},
     "onnx": {
         "allowlist",
         "backend",

@@ -21,10 +21,7 @@ from helpers.models import no_session_opens
 import onnxruntime
 from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.tables import LIBRARIES
-from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
 
@@ -82,39 +79,30 @@ class CheckTest(CommandTest):
         self.assertEqual(found, MACHINE | expected | settings)
         lines = [
             f"Valid for ORT {onnxruntime.__version__} on {platform.machine()}. ORT would receive:",
-            f"  {ABSENT} (built-in, not available in this process)",
-            "      dump_om_model = 0",
-            "      enable_cann_graph = 1",
-            f"  {CPU} (built-in)",
-            "  session_config",
-            f"      {SPINNING} = 0",
-            "  run_config",
-            "      memory.enable_memory_arena_shrinkage = cpu:0",
-            "  session_options",
-            "      execution_mode = ORT_PARALLEL",
-            "      intra_op_num_threads = 2",
-            "  free_dimension_overrides",
-            "      N = 4",
-            "  extensions",
-            "      json",
-            "      this",
-            "  plugins",
-            "      this",
-            f"{ABSENT} is absent. {ABSENT} is a part of the wheel",
-            "  onnxruntime-cann",
-            "Callers may set:",
-            "  session_options",
-            "      execution_mode",
-            "      intra_op_num_threads = 1 or 2",
-            f"  provider_options['{ABSENT}']",
-            "      enable_cann_graph = False",
+            f"{ABSENT}     absent. {ABSENT} is a part of the wheel",
+            "                          onnxruntime-cann",
+            "                          dump_om_model = 0",
+            "                          enable_cann_graph = 1",
+            f"{CPU}      built-in",
+            f"session_config            {SPINNING} = 0",
+            "run_config                memory.enable_memory_arena_shrinkage = cpu:0",
+            "session_options           execution_mode = ORT_PARALLEL",
+            "                          intra_op_num_threads = 2",
+            "free_dimension_overrides  N = 4",
+            "extensions                json",
+            "                          this",
+            "plugins                   this",
+            "callers may set           session_options.execution_mode = True",
+            "                          session_options.intra_op_num_threads = [1, 2]",
+            f"                          provider_options.{ABSENT}.enable_cann_graph",
+            "                          = [False]",
         ]
         self.assertEqual(page.splitlines(), lines)
 
     def test_an_empty_configuration(self):
         for given in ("{}", ""):  # the environment variable, which may not be set
             self.assertRegex(self.show("check", given), r"\AValid .+\. The configuration is empty\.\n\Z")
-        self.assertRegex(self.show("check", '{"permit": {}}'), r"\. The .+ empty\.\nCallers may not set anything\.\n\Z")
+        self.assertRegex(self.show("check", '{"permit": {}}'), r"\ncallers may set +nothing\n\Z")
 
     def test_a_file_as_the_environment_specifies_it(self):
         path = self.put("config.json", json.dumps({"session_config": {SPINNING: False}}))
@@ -129,7 +117,7 @@ class CheckTest(CommandTest):
             self.assertIn(f"{SPINNING} = 1\n", self.show("check", "-"))
         most = mock.patch.object(configuration, "MOST_CHARACTERS", 3)
         with most, mock.patch.object(sys, "stdin", io.StringIO("[]   ")):
-            self.assertIn("stdin", self.mistake("check", "-"))
+            self.assertIn("'-'", self.mistake("check", "-"))
             self.assertEqual(sys.stdin.tell(), 3)  # an endless stream ends the command
 
     def test_an_ep_that_is_not_available(self):
@@ -140,7 +128,7 @@ class CheckTest(CommandTest):
             (found,) = self.json("check", config)["provider_options"]
             self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
             page = self.show("check", config)
-            self.assertIn(f"{name} is absent. {packages.advice(name)}", " ".join(page.split()))
+            self.assertIn(f"{name} absent. {packages.advice(name)}", " ".join(page.split()))
 
     def test_the_kind_of_an_available_ep(self):
         """Only the plugin EP has options."""
@@ -204,23 +192,15 @@ class CheckTest(CommandTest):
             {"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few},
         ):
             with self.subTest(str(config)[:80]):
-                problems = self.problems(config)
-                self.assertEqual((len(problems), problems[-1]), (21, ("", "", "")))
-                end = "error: There are further problems"
-                self.assertEqual(Ran("check", json.dumps(config)).err.splitlines()[-1], end)
-        self.assertEqual(len(self.problems(dict.fromkeys(many[:20], 1))), 20)
+                self.assertEqual(len(self.problems(config)), 20)
 
     def test_a_problem_as_data(self):
         for config, *setting in (
-            ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "x"),
-            ({"sesion_config": {"a": 1}}, "sesion_config", "", "", {"a": 1}),
-            ({"provider_options": {"": 5}}, "provider_options", "", "", {"": 5}),
-            ({"provider_options": {CUDA: 5}}, "provider_options", CUDA, "", 5),
-            ({"provider_options": {"x": {"y": 1}}}, "provider_options", "x", "", {"y": 1}),
-            ({"provider_options": {CUDA: {"y": 1}}}, "provider_options", CUDA, "y", 1),
-            ({"extensions": ["no.so"]}, "extensions", "", "no.so", None),
-            ({"permit": 5}, "permit", "", "", 5),
-            ({"permit": {"session_config": {"x": True}}}, "permit", "", "", None),
+            ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "'x'"),
+            ({"sesion_config": {"a": 1}}, "sesion_config", "", "", ""),
+            ({"provider_options": {CUDA: 5}}, "provider_options", CUDA, "", ""),
+            ({"extensions": ["no.so"]}, "extensions", "", "no.so", ""),
+            ({"permit": {"session_config": {"x": True}}}, "permit", "", "", ""),
         ):
             with self.subTest(config):
                 (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
@@ -234,34 +214,9 @@ class CheckTest(CommandTest):
             (problem,) = json.loads(Ran("check", '{"extensions": ["x"]}', "--json").out)["problems"]
         self.assertEqual((problem["message"], problem["reason"]), ("a b", "a\nb"))
 
-    def test_an_error_as_data(self):
-        mistake = MistakeError("m")
-        mistake.__cause__ = refusal = NotPermittedError("r", keyword="run_config", provider="", key="k", reason="why")
-        refusal.__cause__ = ValueError()
-        refused = {"message": "m", "keyword": "run_config", "key": "k", "reason": "why"}
-        for error, specified, expected in (
-            (ValueError(), None, {"message": "ValueError"}),
-            (mistake, {"run_config": None}, refused),
-            (mistake, {"run_config": {"k": 1}}, refused | {"value": 1}),
-        ):
-            empty = {"keyword": "", "provider": "", "key": "", "value": None, "reason": ""}
-            self.assertEqual(configurations.problem(error, specified), empty | expected)
-
     def test_the_settings_of_callers(self):
-        permit = {
-            "session_options": {"intra_op_num_threads": [1, 2], "logid": True},
-            "session_config": {SPINNING: [0]},
-            "provider_options": {ABSENT: {"enable_cann_graph": [True]}},
-        }
-        for config, omitted in (
-            ({"session_options": {"intra_op_num_threads": 2}, "session_config": {SPINNING: 0}}, ("enable_cann_graph",)),
-            ({"provider_options": {ABSENT: {"enable_cann_graph": 1}}}, ("intra_op_num_threads", SPINNING)),
-        ):
-            ran = Ran("check", json.dumps(config | {"permit": permit}), "--json")
-            self.assertEqual((ran.status, json.loads(ran.out)["permit"]), (0, permit))
-            self.assertEqual(len(ran.err.splitlines()), len(omitted), ran.err)
-            for line, name in zip(ran.err.splitlines(), omitted, strict=True):
-                self.assertIn(name, line)
+        permit = {"session_options": {"intra_op_num_threads": [1, 2], "logid": True}, "session_config": {SPINNING: [0]}}
+        self.assertEqual(self.json("check", json.dumps({"permit": permit}))["permit"], permit)
         self.assertIsNone(self.json("check", "{}")["permit"])
         broken = {"session_config": {"x": True}, "session_options": {"y": [1]}, "provider_options": {"z": {"a": [1]}}}
         self.assertEqual(self.problems({"permit": broken, "run_config": {"b": 1}})[:3], [("permit", "", "")] * 3)

@@ -2,77 +2,122 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The layout of text: widths, paragraphs, tables, and characters that act on a terminal."""
+"""The layout of tables, colors, arguments, and mistakes in the arguments."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 import unittest
 from unittest import mock
 
-from helpers.command_line import Ran
+from helpers.command_line import CommandTest, Ran
 
-from onnxruntime.backend.command_line import main, output
+import onnxruntime
+from onnxruntime.backend.command_line import main, options, output
+from onnxruntime.backend.command_line.output import Cell, Table
 
 
-class TextTest(unittest.TestCase):
-    def test_the_width(self):
-        terminal = mock.patch.object(os, "get_terminal_size", lambda _: os.terminal_size((101, 24)))
-        with terminal:
-            for columns, width in (("81", 80), ("22", 21), ("21", 20), ("5", 20), ("", 100)):
-                with mock.patch.dict(os.environ, {"COLUMNS": columns}), mock.patch.object(main, "Page") as page:
-                    Ran("check", "{}")
-                    page.assert_called_once_with(width)
+class LayoutTest(unittest.TestCase):
+    def layout(self, width: int, *rows: tuple, head: tuple = (), colors: bool = False) -> list[str]:
+        return output.text([Table(rows, head, "t\x1b")], width, colors).splitlines()[0 if colors else 1 :]
 
-    def test_open_streams(self):
-        out, err = mock.Mock(io.TextIOWrapper), mock.Mock(io.TextIOWrapper)
-        with mock.patch.multiple(sys, stdout=out, stderr=err):
-            output.replace_closed()
-            for stream in (sys.stdout, sys.stderr):
-                stream.reconfigure.assert_called_once_with(errors="backslashreplace")
+    def test_columns(self):
+        rows = (("a", "1", "", "one two"), ("bc", "20 %", "", "x\ny\x07"))
+        self.assertEqual(self.layout(80, *rows), ["a      1  one two", r"bc  20 %  x y\x07"])
+        titled = self.layout(80, *rows, head=("n", "count", "none", "text"))
+        self.assertEqual(titled, ["n   count  text", "a       1  one two", r"bc   20 %  x y\x07"])
+        self.assertEqual(self.layout(80, ("", "")), [])
 
-    def test_a_page(self):
-        page = output.Page(20)
-        page.add("one two three four five", 4, "1")
-        page.add("x" * 30)
-        page.add("one two three four-five")
-        page.add()
-        page.rows("key\a", ["a", "b"], 6)
-        page.rows("", ["one two three four"], 6)
-        page.add_command("one two three  four\nfive")
-        page.add("a b", label="c")
-        page.table([("", "left", "r"), ("second\x1b", "1", "22")])
-        self.assertEqual(
-            str(page).splitlines(),
-            [
-                "1   one two three",
-                "    four five",
-                "x" * 30,
-                "one two three",
-                "  four-five",
-                "",
-                "key\\x07a",
-                "      b",
-                "      one two three",
-                "      four",
-                "  one two three  four",
-                "five",
-                "ca b",
-                "         left   r",
-                "second\\x1b     1  22",
-            ],
-        )
+    def test_a_narrow_terminal(self):
+        """The last column wraps, and a word is not broken. If there is no place for it, the first has its own line."""
+        words = " ".join(["word"] * 9)
+        self.assertEqual(self.layout(40, ("name", words)), [f"name  {words[:34]}", f"      {words[35:]}"])
+        path = "/path" * 20
+        self.assertEqual(self.layout(40, ("name", f"a {path}")), ["name  a", f"      {path}"])
+        stacked = self.layout(40, ("a name of ten", "1", words), ("b", "22", "c"))
+        self.assertEqual(stacked, ["a name of ten", f"     1  {words[:29]}", f"        {words[30:]}", "b", "    22  c"])
 
-    def test_a_warning_removes_the_progress(self):
-        with (
-            mock.patch.object(output.progress, "clear") as clear,
-            mock.patch.object(sys, "stderr", io.StringIO()) as err,
+    def test_colors(self):
+        lines = self.layout(80, (Cell("a", "name"), Cell("bad", "bad")), ("b", Cell("", "bad")), colors=True)
+        self.assertEqual(lines, ["\x1b[1mt\\x1b\x1b[0m", "\x1b[1ma\x1b[0m  \x1b[31mbad\x1b[0m", "b"])
+
+    def test_when_there_are_colors(self):
+        for tty, value, colored in ((True, None, True), (True, "", True), (True, "1", False), (False, None, False)):
+            variables = {} if value is None else {"NO_COLOR": value}
+            stream = type("Stream", (io.TextIOWrapper,), {"isatty": lambda _, tty=tty: tty})
+            terminal = mock.patch.object(io, "TextIOWrapper", stream)
+            with self.subTest(tty=tty, value=value), terminal, mock.patch.dict(os.environ, variables):
+                self.assertEqual("\x1b" in Ran("check", "{}").out, colored)
+
+    def test_progress_is_on_a_terminal_only(self):
+        for tty in (True, False):
+            with mock.patch.object(sys, "stderr", io.StringIO()) as err:
+                err.isatty = lambda tty=tty: tty
+                output.progress("a\nb")
+                main._show_warning("c\nd")
+            self.assertEqual(err.getvalue(), "\r\x1b[Ka b\r\x1b[K" * tty + "warning: c d\n")
+
+
+class ArgumentsTest(CommandTest):
+    def test_help(self):
+        self.assertEqual(self.show(), self.show("--help"))
+        parser = main._parser()
+        (commands,) = [action for action in parser._actions if action.choices]
+        self.assertEqual([*commands.choices], ["info", "options", "check", "inspect", "run"])
+        for name, command in commands.choices.items():
+            self.assertEqual(len({action.help for action in command._actions}), len(command._actions))
+            for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
+                with self.subTest(command=name, argument=action.dest):
+                    # A verb in lower case starts the text, and a word, a number or a parenthesis ends it.
+                    self.assertRegex(action.help, r"(?s)\A[a-z].*[ '=(_]([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
+            self.assertRegex(command.description, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")
+
+    def test_version(self):
+        versions = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {onnxruntime.backend.__version__}\n"
+        self.assertEqual(self.show("--version"), versions)
+
+    def test_mistakes(self):
+        for words, why in (
+            ("inf", "inf"),
+            ("run m --no-such", "arguments: --no-such (see python -m onnxruntime.backend"),
+            ("run m --iterations 5", "arguments: --iterations 5 (see"),
+            ("run m --batch 4", "arguments: --batch 4 (see"),
+            ("rnu", "'rnu' (choose from"),
+            ("info --x\x1b[2J", "--x\\x1b[2J"),
+            ("check {} --plugin x", "--plugin"),
+            ("run m --repeat -1", "invalid value '-1'. Expected an integer from 0 to 1000000 (see"),
+            ("run m -n 1000001", "'1000001'"),
+            ("run m -n x", "'x'"),
+            ("run m --rep 3", "--rep 3"),
+            ("run m --rtol x", "--rtol"),
+            ("check", "FILE|JSON|-"),
+            ("run", "MODEL"),
         ):
-            main._show_warning("a\nb")
-        clear.assert_called_once_with()
-        self.assertEqual(err.getvalue(), "warning: a b\n")
+            with self.subTest(words):
+                self.assertIn(why, self.mistake(*words.split(), status=2))
+        for words in (
+            f"run {self.path} --shape 2x3",
+            "run m --session-config a",
+            "options foo",
+            "info --plugin no_pkg",
+        ):
+            self.mistake(*words.split(), status=1)
+
+    def test_json_of_a_mistake(self):
+        with mock.patch("sys.argv", ["", "--json"]):
+            self.assertIn("--thread", json.loads(Ran("run", "m", "--thread", "2").out)["error"]["message"])
+        for arguments in (["run", "no-such.onnx"], ["options", "x"], ["inspect", self.path, "--plugin", "x"]):
+            ran = Ran(*arguments, "--json")
+            self.assertEqual((ran.status, ran.err), (1, f"error: {json.loads(ran.out)['error']['message']}\n"))
+            self.assertRegex(ran.out, r'(?s)\A\{\n  "error": \{\n    "message".*\n  \}\n\}\n\Z')
+
+    def test_an_interrupt(self):
+        with mock.patch.object(options, "execute", side_effect=KeyboardInterrupt):
+            ran = Ran("options")
+        self.assertEqual((ran.status, ran.out, ran.err), (130, "", "error: interrupted\n"))
 
 
 if __name__ == "__main__":

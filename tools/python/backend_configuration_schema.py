@@ -2,18 +2,22 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Print a JSON Schema for configurations, as check, --config and ORT_ONNX_BACKEND_CONFIG accept them.
+"""Generate docs/configuration.schema.json, a JSON Schema for configurations, from the tables of the allowlist.
 
-The schema is generated from the allowlist, without conditions on release, machine and other settings.
+It accepts the configurations that ``check``, ``--config``, and ``ORT_ONNX_BACKEND_CONFIG`` accept on some machine,
+without the conditions on release, machine, and other settings. ``python backend_configuration_schema.py [FOLDER]``
+writes the file into docs/, or into the folder.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import re
+import sys
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
-import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -21,13 +25,11 @@ from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
 from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT
+from onnxruntime.backend.allowlist.threads import Threads
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Text
 from onnxruntime.backend.command_line.options import conditions
-from onnxruntime.backend.command_line.value_schemas import schema_of
 
-
-def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
-    chosen.json = True
-    return schema(), 0
+FILE = Path(__file__).resolve().parents[2] / "docs" / "configuration.schema.json"
 
 
 def schema() -> dict:
@@ -37,10 +39,9 @@ def schema() -> dict:
     for prefix in PREFIXES:
         session_config["patternProperties"][_pattern(prefix)] = schema_of(OF_PREFIX.kind)
     names = {"type": "array", "items": {"type": "string", "minLength": 1}}
-    release = f"onnxruntime.backend {__version__} for ONNX Runtime {onnxruntime.__version__}"
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"Configurations of {release}",
+        "title": f"Configurations of onnxruntime.backend {__version__}",
         "type": "object",
         "additionalProperties": False,
         "properties": {
@@ -109,3 +110,48 @@ def _rule(rule: Rule) -> dict:
         effect += f" Requires {'; and '.join(requires)}."
     description = f"{effect} Default: {rule.default or 'empty'}."
     return {"description": description} | schema_of(rule.kind)
+
+
+def schema_of(kind: Kind) -> dict[str, object]:
+    """Return a schema of the JSON values that a kind accepts. It accepts strings of digits out of range, too."""
+    if isinstance(kind, Fixed):
+        return {"enum": [kind.value, int(kind.value), f"{kind.value:d}"]}
+    if isinstance(kind, Flag):
+        return {"enum": [True, False, 1, 0, "1", "0"]}
+    if isinstance(kind, Integer):
+        schema = _digits(minimum=kind.values[0], maximum=kind.values[-1])
+        if kind.or_flag:
+            schema["anyOf"].append({"enum": [True, False]})
+        return schema
+    if isinstance(kind, Threads):
+        return _digits(minimum=kind.low)  # the maximum depends on the machine
+    if isinstance(kind, Choice):
+        return {"enum": list(dict.fromkeys([*kind.values, *map(str, kind.values)]))}
+    if isinstance(kind, Member):
+        return {"enum": list(kind.by_name)}
+    if isinstance(kind, Text):
+        return {"type": "string", "maxLength": kind.max_bytes, "pattern": f"^(?:{kind.pattern})$"}
+    return {"type": "string", "$comment": kind.accepts}
+
+
+def _digits(**bounds: int) -> dict[str, Any]:
+    """Return the schema of an integer within bounds, or of its digits."""
+    number: dict[str, object] = {"type": "integer"}
+    number.update(bounds)
+    digits = {"type": "string", "pattern": "^-?[0-9]{1,20}$"}
+    return {"anyOf": [number, digits]}
+
+
+def text() -> str:
+    """Return the content of the file."""
+    return json.dumps(schema(), indent=1) + "\n"
+
+
+def main() -> int:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FILE.parent
+    (folder / FILE.name).write_text(text(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

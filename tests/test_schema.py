@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The ``schema`` command: the JSON Schema accepts all settings that the allowlist permits."""
+"""The JSON Schema of configurations accepts all settings that the allowlist permits, and its file is current."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import importlib.util
 import json
 import unittest
 
-from helpers.command_line import CPU, SHRINKING, SPINNING, CommandTest
+import _paths  # noqa: F401
+import backend_configuration_schema as document
 
-import onnxruntime
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
-from onnxruntime.backend.command_line.schema import schema
 
 OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BASIC", "execution_mode": "ORT_PARALLEL"}
 HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
@@ -29,7 +28,7 @@ class SchemaTest(unittest.TestCase):
     def setUpClass(cls):
         import jsonschema  # not a requirement  # noqa: PLC0415
 
-        made = schema()
+        made = document.schema()
         jsonschema.Draft202012Validator.check_schema(made)
         cls.judge = jsonschema.Draft202012Validator(made)
 
@@ -86,7 +85,7 @@ class SchemaTest(unittest.TestCase):
             {"run_config": {"no.such": "1"}},
             {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
             {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 7}}},
-            {"provider_options": {CPU: 1}},
+            {"provider_options": {"CPUExecutionProvider": 1}},
             {"free_dimension_overrides": {"N": 0}},
             {"free_dimension_overrides": {"": 1}},
             {"extensions": "x"},
@@ -108,23 +107,22 @@ class SchemaTest(unittest.TestCase):
                 "permit": {"session_options": {"logid": True}},
             },
             {"free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1), "extensions": ["x"]},
-            {"provider_options": {CPU: {}, "SomeExecutionProvider": {}}},
+            {"provider_options": {"CPUExecutionProvider": {}, "SomeExecutionProvider": {}}},
         ):
             self.assertTrue(self.takes(config))
 
 
-class CommandLineTest(CommandTest):
+class FileTest(unittest.TestCase):
+    def test_it_is_current(self):
+        written = document.FILE.read_text(encoding="utf-8")
+        self.assertTrue(written == document.text(), "docs/configuration.schema.json is not current. Run: make document")
+
     def test_descriptions(self):
-        made = schema()
-        self.assertEqual(made["$schema"], "https://json-schema.org/draft/2020-12/schema")
-        for version in (onnxruntime.__version__, onnxruntime.backend.__version__):
-            self.assertIn(f" {version}", made["title"])
-        properties = made["properties"]
+        properties = document.schema()["properties"]
         built_in, plugin = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
         for table, description, name in (
             (properties["session_options"], "Attributes of SessionOptions.", "intra_op_num_threads"),
-            (properties["session_config"], "Session config entries.", SPINNING),
-            (properties["run_config"], "Run config entries, passed to every run.", *SHRINKING),
+            (properties["session_config"], "Session config entries.", "session.intra_op.allow_spinning"),
             (built_in, "built-in EP", "enableInt64"),
             (plugin, "plugin EP", "device_id"),
         ):
@@ -133,9 +131,6 @@ class CommandLineTest(CommandTest):
             self.assertRegex(described, r"\A[A-Z].+\. Default: [^.]+\.\Z")
         described = properties["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
         self.assertRegex(described, r"\. Requires .+\. Default: ")
-
-    def test_json_without_the_flag(self):
-        self.assertEqual(json.loads(self.show("schema")), schema())
 
 
 if __name__ == "__main__":

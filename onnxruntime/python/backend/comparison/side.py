@@ -1,0 +1,92 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""A model with a configuration, and the results of its runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import onnxruntime
+from onnxruntime.backend import backend, request
+from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
+from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT
+from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.errors import ENVIRONMENT
+
+Blocks = list[list[float]]  # the seconds of the runs of each round
+
+
+class Side:
+    """One side of a comparison, with its results until an error.
+
+    :param label: the configuration as text.
+    :param config: the settings and libraries of a configuration.
+    :param inherits: whether the configuration of the environment applies, too.
+    """
+
+    def __init__(self, model: str, label: str, config: Mapping, inherits: bool = True) -> None:
+        self.model = model
+        self.label = label
+        self.config = config
+        self._inherits = inherits
+        self.rep: Any = None
+        self.outputs: list = []
+        self.blocks: Blocks = []
+        self.differences: list[dict] = []  # of each output
+        self.error: Exception | None = None
+
+    def prepare(self) -> None:
+        """Prepare the model, with a record of node assignments."""
+        self.rep = self._attempt(self._prepared)
+
+    def _prepared(self) -> OnnxRuntimeBackendRep:
+        settings = {keyword: value for keyword, value in self.config.items() if keyword not in LIBRARIES}
+        if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
+            settings["session_config"] = {RECORD_ASSIGNMENT: "1"} | settings.get("session_config", {})
+        with self._environment():
+            return backend.prepare(self.model, **settings)
+
+    def works(self, feeds: list) -> bool:
+        """Return whether a run succeeds. An error is not kept."""
+        with contextlib.suppress(Exception):  # ORT raises classes without a common base
+            self.rep.run(feeds)
+            return True
+        return False
+
+    def run(self, feeds: list) -> None:
+        self.outputs = self._attempt(self.rep.run, feeds) or []
+
+    def _attempt(self, call: Callable, *arguments: object) -> Any:
+        try:
+            return call(*arguments)
+        except Exception as error:  # ORT raises classes without a common base
+            self.error = error
+        return None
+
+    @contextlib.contextmanager
+    def _environment(self) -> Iterator[None]:
+        """Add the libraries of the configuration to the environment, the only place that can specify them.
+
+        The environment's ``permit`` does not narrow the settings of a comparison, which are trusted.
+        """
+        before = os.environ.get(ENVIRONMENT, "")
+        specified = request.of_environment()
+        changed: dict[str, object] = {}
+        if self._inherits:
+            changed.update(specified)
+            changed.pop(PERMIT, None)
+        for keyword in LIBRARIES:
+            # A relative path is a path in the current folder.
+            given = [os.path.abspath(name) if os.path.isfile(name) else name for name in self.config.get(keyword, ())]
+            changed[keyword] = [*specified.get(keyword, ()), *given]
+        os.environ[ENVIRONMENT] = json.dumps(changed)
+        try:
+            yield
+        finally:
+            os.environ[ENVIRONMENT] = before

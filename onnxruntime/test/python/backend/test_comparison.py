@@ -1,0 +1,299 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Comparisons: blocks of runs, ratios with intervals, differences of outputs, random inputs, and ``compare``."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import tempfile
+import time
+import unittest
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from helpers.environment import VARIABLE, environment
+from helpers.models import identity, needs_narrow_types, parsed, tensor, three_inputs, two_nodes
+from helpers.observable_models import GELU
+from onnx import TensorProto
+
+from onnxruntime.backend import InputError, NotPermittedError
+from onnxruntime.backend.comparison import compare, inputs, latency, results
+from onnxruntime.backend.comparison.outputs import difference
+from onnxruntime.backend.comparison.side import Side
+
+CPU = "CPUExecutionProvider"
+APPROXIMATE = {"provider_options": {CPU: {}}, "session_config": {"optimization.enable_gelu_approximation": 1}}
+PRECISE = {"provider_options": {CPU: {}}}
+
+
+class Runs:
+    """Stands for a session: each run takes a time of a fake clock, which a pause also moves."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.begun: list[float] = []
+
+    def run(self, feeds: list) -> list:
+        self.begun.append(self.clock[0])
+        self.clock[0] += self.seconds
+        return feeds
+
+
+class LatencyTest(unittest.TestCase):
+    def measure(self, repeat: int | None, *seconds: float) -> list[Side]:
+        """Measure sides whose runs take these times."""
+        clock = [0.0]
+        sides = [Side("m", "{}", {}) for _ in seconds]
+        for side, of_run in zip(sides, seconds, strict=True):
+            side.rep = Runs(clock, of_run)
+
+        def sleep(pause: float) -> None:
+            clock[0] += pause
+
+        with mock.patch.object(time, "perf_counter", lambda: clock[0]), mock.patch.object(time, "sleep", sleep):
+            latency.measure(sides, [], repeat, str)
+        return sides
+
+    def test_blocks(self):
+        for repeat, seconds, blocks, runs in (
+            (None, 0.001, 20, 2000),
+            (None, 0.3, 10, 10),
+            (None, 1.0, 10, 10),
+            (1, 0.001, 1, 1),
+            (7, 0.001, 7, 7),
+            (50, 0.001, 20, 50),
+        ):
+            with self.subTest(repeat=repeat, seconds=seconds):
+                for side in self.measure(repeat, seconds, seconds):
+                    self.assertEqual(len(side.blocks), blocks)
+                    self.assertAlmostEqual(sum(map(len, side.blocks)), runs, delta=runs // 50)
+                    np.testing.assert_allclose(np.concatenate(side.blocks), seconds)
+
+    def test_a_block_begins_after_a_pause_and_runs_that_are_not_measured(self):
+        sides = self.measure(40, 0.001, 0.001)
+        begun = sorted([(at, side) for side in (0, 1) for at in sides[side].rep.begun])
+        turns = [(side, list(group)) for side, group in itertools.groupby(begun, key=lambda run: run[1])]
+        # The order is reversed after each round, so that two blocks of one side follow each other.
+        self.assertEqual([side for side, _ in turns], [0, *[1, 0] * 10][: len(turns)])
+        for (_, before), (_, after) in itertools.pairwise(turns):
+            self.assertGreater(after[0][0] - before[-1][0], 0.05)
+        self.assertGreaterEqual(len(sides[0].rep.begun), 40 + 20 * 10)  # 10 ms of each block
+        (alone,) = self.measure(40, 0.001)
+        self.assertLess(len(alone.rep.begun), 40 + 20)
+
+    def test_a_side_that_fails_is_not_run_again(self):
+        failing = Side("m", "{}", {})
+        failing.rep = mock.Mock(**{"run.side_effect": [[], RuntimeError("e")]})
+        other = Side("m", "{}", {})
+        other.rep = Runs([0.0], 0.0)
+        latency.measure([failing, other], [], 3, str)
+        self.assertEqual((str(failing.error), failing.rep.run.call_count, failing.blocks), ("e", 2, []))
+        self.assertEqual(len(other.blocks), 3)
+        self.assertIsNone(latency.latency(other.blocks, [])["ratio_to_first"])
+
+    def test_percentiles(self):
+        blocks = [[count / 1000] for count in range(100, 0, -1)]
+        found = latency.latency(blocks, blocks)
+        self.assertEqual([round(found[name], 6) for name in ("p50", "p90", "p99", "runs")], [50, 90, 99, 100])
+        self.assertIsNone(latency.latency([], []))
+
+    def test_the_interval_contains_the_true_ratio(self):
+        """As often as promised, also with outliers, which a loaded machine makes."""
+        generator = np.random.default_rng(0)
+        for rounds in (6, 10, 20):
+            inside = 0
+            for _ in range(400):
+                noise = np.exp(0.02 * generator.standard_normal((2, rounds)))
+                noise *= np.where(generator.random((2, rounds)) < 0.1, 5, 1)
+                ours, theirs = ([[value] for value in row] for row in noise * [[1.2], [1]])
+                low, high = latency.latency(ours, theirs)["ratio_interval"]
+                inside += low <= 1.2 <= high
+            self.assertGreater(inside / 400, 0.93)
+
+    def test_the_verdict(self):
+        for ratios, interval, verdict in (
+            ([1.0] * 5, None, None),
+            ([1.0] * 6, [1.0, 1.0], "equal"),
+            ([0.98, *[1.01] * 8, 1.02], [1.01, 1.01], "equal"),
+            ([0.5, *[0.9] * 8, 2.0], [0.9, 0.9], "faster"),
+            ([0.9] * 9 + [1.5], [0.9, 0.9], "faster"),
+            ([1.1] * 10, [1.1, 1.1], "slower"),
+            ([0.9, 0.9, *[1.0] * 8], [0.9, 1.0], ""),  # not precise enough
+            ([0.98] * 10, [0.98, 0.98], "equal"),  # as two sessions with one configuration
+            ([0.9] * 8 + [0.98] * 2, [0.9, 0.98], ""),
+        ):
+            with self.subTest(ratios):
+                blocks = [[ratio] for ratio in ratios]
+                found = latency.latency(blocks, [[1.0]] * len(ratios))
+                self.assertEqual((found["ratio_interval"], found["verdict"]), (interval, verdict))
+                self.assertEqual(found["ratio_to_first"], np.median(ratios))
+
+
+class DifferenceTest(unittest.TestCase):
+    def test_difference(self):
+        nan, inf = np.nan, np.inf
+        for ours, theirs, within, absolute in (
+            ([1.0, nan, inf], [1.5, nan, inf], False, 0.5),
+            ([1.0, nan, inf], [1.0, nan, inf], True, 0),
+            ([0.001], [0.0], False, 0.001),
+            ([1e-6], [0.0], True, 1e-6),
+            ([nan], [1.0], False, 0),
+            ([nan], [nan], True, 0),
+            ([inf], [-inf], False, None),
+            ([1], [1, 2], False, 0),
+            ([], [], True, 0),
+            ([1 + 1j], [1.0 + 0j], False, 1),
+            ([1.0], [1 + 1e-9j], True, 1e-9),
+            (np.array(["a"], object), np.array(["a"], object), True, 0),
+            (np.array(["a"], object), np.array(["b"], object), False, 0),
+            (np.array([255], np.uint8), np.array([0], np.uint8), False, 255),
+            ([1e308], [-1e308], False, None),
+            ({"a": np.ones(2), "b": np.zeros(2)}, {"a": np.zeros(2), "b": np.zeros(2)}, False, 1),
+            ([{"a": 1.0}], [{"a": 1.0}], True, 0),
+            ([{"a": 1.0}], [{"b": 1.0}], False, 0),
+            ({"a": np.ones(2)}, {}, False, 0),
+        ):
+            with self.subTest(ours=ours, theirs=theirs), warnings.catch_warnings(action="error"):
+                if isinstance(ours, list) and not (ours and isinstance(ours[0], dict)):
+                    ours, theirs = np.asarray(ours), np.asarray(theirs)  # noqa: PLW2901
+                found = difference(ours, theirs, 1e-3, 1e-5)
+                self.assertEqual((found["within"], found["absolute"]), (within, absolute))
+                self.assertEqual(bool(found["note"]), not within)
+                json.dumps(found, allow_nan=False)
+        self.assertIn("Mismatched elements: 1 / 2", difference(np.ones(2), np.array([1.0, 2]), 0, 0)["note"])
+        self.assertIn("(2,)", difference(np.ones(2), np.ones(3), 0, 0)["note"])
+
+
+class InputsTest(unittest.TestCase):
+    def feeds(self, given: dict | None = None, shapes: dict | None = None, works: object = True, **nodes) -> list:
+        """Return the inputs for nodes with these types and shapes."""
+        made = [SimpleNamespace(name=name, type=kind, shape=shape) for name, (kind, shape) in nodes.items()]
+        session = SimpleNamespace(get_inputs=lambda: made)
+        side = SimpleNamespace(rep=SimpleNamespace(session=session), works=mock.Mock(side_effect=works))
+        return inputs.feeds(side, given or {}, shapes or {})
+
+    def test_random_values(self):
+        kinds = {"a": ("tensor(float)", [8]), "b": ("tensor(float)", [8]), "c": ("tensor(int64)", [64])}
+        kinds |= {"d": ("tensor(string)", []), "e": ("tensor(bool)", [64]), "f": ("tensor(double)", [3])}
+        first, second = self.feeds(**kinds), self.feeds(**kinds)
+        for value, again in zip(first, second, strict=True):
+            np.testing.assert_array_equal(value, again)
+        self.assertFalse(np.array_equal(first[0], first[1]))
+        self.assertEqual(
+            [value.dtype.name for value in first], ["float32", "float32", "int64", "object", "bool", "float64"]
+        )
+        self.assertEqual([{*first[2].tolist()}, first[3].item(), {*first[4].tolist()}], [{0, 1}, "text", {False, True}])
+
+    def test_given_values_and_shapes(self):
+        kinds = {"X": ("tensor(float)", ["n", 3]), "Y": ("tensor(float)", ["n"]), "Z": ("seq(tensor(float))", [])}
+        given = {"X": np.ones((9, 3)), "Z": []}
+        found = self.feeds(given, {"Y": [5]}, **kinds)
+        self.assertIs(found[0], given["X"])
+        self.assertEqual((found[1].shape, found[2]), ((5,), []))
+
+    def test_free_dimensions(self):
+        kinds = {"A": ("tensor(float)", ["batch", None, 3, "w"]), "B": ("tensor(float)", ["?", "w"])}
+        for fails, shapes in (
+            (0, "A=1x1x3x1 --shape B=1x1"),
+            (1, "A=1x32x3x32 --shape B=1x32"),
+            (2, "A=1x224x3x224 --shape B=1x224"),
+            (4, "A=1x1x3x1 --shape B=1x1"),
+        ):
+            works = [False] * fails + [True] * (4 - fails)
+            with self.subTest(fails), self.assertWarnsRegex(RuntimeWarning, f"--shape {shapes}$"):
+                found = self.feeds(works=works, **kinds)
+            self.assertEqual("x".join(map(str, found[0].shape)), shapes.partition(" ")[0].removeprefix("A="))
+
+    def test_inputs_that_cannot_be_random(self):
+        for kind, shape in (
+            ("seq(tensor(float))", []),
+            ("tensor(float)", [10**7, 10**10]),
+            ("tensor(float)", [10**20]),
+        ):
+            with self.subTest(kind), self.assertRaisesRegex(InputError, "^Input X: .*--input") as raised:
+                self.feeds(X=(kind, shape))
+            self.assertEqual(raised.exception.input, "X")
+
+    @needs_narrow_types
+    def test_types_that_numpy_lacks(self):
+        (value,) = self.feeds(X=("tensor(bfloat16)", [3]))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "identity.onnx")
+            path.write_bytes(identity(tensor(TensorProto.BFLOAT16, [3])))
+            (same,) = compare(str(path), repeat=1)[0]["outputs"]
+        self.assertEqual((same["type"], value.dtype.name), ("bfloat16", "bfloat16"))
+
+
+class CompareTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.enterClassContext(mock.patch.dict(os.environ))
+        os.environ.pop(VARIABLE, None)
+
+    def put(self, model) -> str:
+        path = Path(self.folder, "model.onnx")
+        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+        return str(path)
+
+    def test_configurations(self):
+        path = self.put(GELU)
+        precise, approximate = compare(path, [PRECISE, APPROXIMATE], repeat=6, tolerance=(1e-7, 1e-9))
+        self.assertEqual(precise["configuration"], json.dumps(PRECISE))
+        self.assertNotIn("difference", precise["outputs"][0])
+        found = approximate["outputs"][0]["difference"]
+        self.assertFalse(found["within"])
+        self.assertGreater(found["absolute"], 1e-6)
+        low, high = approximate["latency_ms"]["ratio_interval"]
+        self.assertLessEqual(low, high)
+        self.assertTrue(compare(path, [PRECISE, APPROXIMATE], repeat=1)[1]["outputs"][0]["difference"]["within"])
+        self.assertEqual(os.environ.get(VARIABLE, ""), "")
+
+    def test_a_reference(self):
+        other = Path(self.folder, "other.onnx")
+        other.write_bytes(parsed("(float[2, 3] X) => (float[2, 3] Y) { Y = Neg (X) }").SerializeToString())
+        first, second = compare(self.put(two_nodes()), feeds=[np.ones((2, 3), "f")], reference=str(other), repeat=1)
+        self.assertEqual((first["configuration"], second["configuration"]), (f"{other} {{}}", "{}"))
+        self.assertEqual(second["outputs"][0]["difference"]["absolute"], 2)
+
+    def test_errors(self):
+        path = self.put(two_nodes())
+        refused, right, absent = compare(
+            path, [{"session_config": {"x": 1}}, PRECISE, {"extensions": ["no_pkg"]}], repeat=1
+        )
+        self.assertEqual((refused["error"]["keyword"], refused["error"]["key"]), ("session_config", "x"))
+        self.assertEqual((right["error"], right["latency_ms"]["ratio_to_first"]), (None, None))
+        self.assertRegex(absent["error"]["message"], r"'no_pkg' .*[^)]$")
+        with self.assertRaisesRegex(ValueError, "'x' is not a part"):
+            compare(path, [{"x": {}}])
+        (wrong,) = compare(path, feeds=[np.ones(3, "f")], repeat=1)
+        self.assertEqual((wrong["error"]["input"], wrong["error"]["expected"]), ("X", "float32[2, 3]"))
+
+    def test_the_environment(self):
+        path = self.put(three_inputs())
+        with environment({"permit": {}, "session_options": {"logid": "a"}}):
+            (found,) = compare(path, [{"session_config": {"session.disable_prepacking": 1}}], repeat=1)
+        self.assertEqual(found["session_options"], {"logid": "a"})
+        self.assertEqual(found["session_config"], {"session.disable_prepacking": "1"})
+        with environment("{broken"):
+            self.assertIn(VARIABLE, compare(path, repeat=1)[0]["error"]["message"])
+
+    def test_an_error_as_data(self):
+        refusal = NotPermittedError("r", keyword="run_config", provider="", key="k", reason="why")
+        added = RuntimeError("m\nn")
+        added.__cause__ = refusal
+        for error, message, key in ((ValueError(), "ValueError", ""), (refusal, "r", "k"), (added, "m n", "k")):
+            found = results.problem(error)
+            self.assertEqual((found["message"], found["key"]), (message, key))
+
+
+if __name__ == "__main__":
+    unittest.main()
