@@ -136,7 +136,7 @@ def demo(session: nox.Session) -> None:
 def scale_out(session: nox.Session) -> None:
     """run the Dask example: two local workers, then a scheduler and two workers on 127.0.0.1"""
     run(session, "dask tests/scale_out.py")
-    run(session, "dask -m pytest tests/test_documents.py -k services_and_scale_out")
+    run(session, "dask -m pytest tests/test_documents.py -k services")
 
 
 @task("stock", *ENVIRONMENTS)

@@ -22,8 +22,8 @@ from _paths import ROOT
 # Files of ORT, of onnx and of examples for users.
 ELSEWHERE = {
     *("build.py", "onnx_backend_test_series.py", "plot_backend.py", "onnxruntime_test_python_backend.py"),
-    *("onnxruntime_test_python_backend_mlops.py", "Privacy.md", "coverage.py", "test_configured.py", "test_model.py"),
-    *("on_dask.py", "pool.py", "app.py", "gunicorn.conf.py", "conftest.py"),
+    *("onnxruntime_test_python_backend_mlops.py", "Privacy.md", "coverage.py", "test_configured.py"),
+    *("on_dask.py", "pool.py", "app.py", "part.py"),
     *("test_backend.py", "generator.py"),  # of the ONNX Backend Scoreboard
 }
 _BINARY = {".onnx", ".txz", ".xz"}
