@@ -14,24 +14,12 @@ import textwrap
 import threading
 import time
 import unittest
-import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
-from helpers.capture import (
-    CUDA_DEVICES,
-    ORDINARY,
-    Checked,
-    chain,
-    data,
-    graphs_of,
-    in_threads,
-    needs_cuda,
-    open_session,
-    prepare,
-)
+from helpers.capture import CUDA_DEVICES, ORDINARY, Checked, chain, data, graphs_of, in_threads, needs_cuda, prepare
 from helpers.children import run_code
 from helpers.locks import Held, in_run
 from helpers.models import parsed
@@ -61,18 +49,6 @@ class ThreadTest(unittest.TestCase):
         in_threads(20, work)
         # Each of the first eight threads has two graphs, the worker has four.
         self.assertEqual(len(graphs_of(checked.rep)), 2 * graphs.MOST_THREADS + 4)
-
-    def test_threads_that_end(self):
-        checked = Checked(chain())
-
-        def work(_: int) -> None:
-            for config in CONFIGS:
-                checked.run(X, run_config=config)
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # the bound on graphs is not reached
-            for _ in range(40):
-                in_threads(1, work)
 
     def test_errors_of_the_worker(self):
         with mock.patch.object(graphs, "MOST_THREADS", 0):
@@ -320,10 +296,6 @@ class SessionTest(unittest.TestCase):
             self.assertEqual(done.stdout.split(), ["right"] * 5, done.stderr)
         else:
             self.assertEqual(done.stdout.splitlines(), ["RuntimeError True"] * 5, done.stderr)
-
-    def test_a_callers_session_can_be_run_without_capture(self):
-        checked = Checked(chain(), onnxruntime.backend.prepare(open_session(chain())))
-        in_threads(12, lambda i: checked.run(data(i, 3, 4), run_config=ORDINARY))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@
 # --------------------------------------------------------------------------
 """Variants of captured operators: small models of one operator, with many shapes and attributes.
 
+Of TopK, Einsum, Resize and DFT, those of ONNX (:func:`node_tests`) are enough.
+
 ``campaigns/captured_operators.py`` captures them on the WebGPU EP.
 """
 
@@ -203,18 +205,6 @@ def _moving(v: Variants) -> None:
     for shape, (axis,) in rows("3x4 0, 3x4 1, 1 0, 3x1 1"):
         v.add("CumSum", (shape,), np.array(axis))
         v.add("CumSum", (shape,), np.array(axis), exclusive=1, reverse=1)
-    for shape, (count,), (axis,) in rows("3x8 3 1, 3x8 8 1, 1 1 0, 4x3 2 0, 2x300 5 1"):
-        v.add("TopK", (shape,), _ints(count), outputs=2, kinds=(TensorProto.FLOAT, _I64), axis=axis)
-    equations = ("ij->ij", "ij->ji", "ij->i", "ij,jk->ik", "bij,bjk->bik", "ii->i", "i->i")
-    inputs = rows("3x4, 3x4, 3x4, 3x4 4x5, 2x3x4 2x4x5, 3x3, 1")
-    for equation, shapes in zip(equations, inputs, strict=True):
-        v.add("Einsum", shapes, equation=equation)
-    for (shape,), mode in itertools.product(rows("1x1x3x4, 1x2x3x4, 3x4"), ("nearest", "linear", "cubic")):
-        for coordinates, last in itertools.product(("half_pixel", "asymmetric", "align_corners"), (1, 2)):
-            scales = np.ones(len(shape), np.float32)
-            scales[-1] = last
-            v.add("Resize", (shape,), None, scales, mode=mode, coordinate_transformation_mode=coordinates)
-        v.add("Resize", (shape,), None, None, _ints(shape), mode=mode)
     indices = np.array([[0], [2]])
     v.add("ScatterND", ((3, 4), indices, (2, 4)))
     v.add("ScatterND", ((3, 4),), indices, np.zeros((2, 4), np.float32))
@@ -259,9 +249,6 @@ def _reducing(v: Variants) -> None:
         v.add("InstanceNormalization", (shape,), v.floats(channels), v.floats(channels))
         scale, bias, mean, variance = (v.floats(channels) for _ in range(4))
         v.add("BatchNormalization", (shape,), scale, bias, mean, np.abs(variance) + 1)
-    for (shape,) in rows("1x8x1, 1x8x2, 2x4x1"):
-        v.add("DFT", (shape,), None, np.array(1), opset=20)
-        v.add("DFT", (shape,), None, np.array(1), opset=20, onesided=int(shape[-1] == 1))
 
 
 def _products(v: Variants) -> None:

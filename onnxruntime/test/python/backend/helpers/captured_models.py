@@ -2,91 +2,56 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Real blocks of models for graph capture: a convolutional net and a transformer block."""
+"""Real blocks of models for graph capture, as exporters write them: a convolutional net and a transformer block."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
-from onnx import ModelProto, helper
+from onnx import ModelProto
 
-from helpers.models import model
+from helpers.models import parsed
 
 
-class _Net:
-    """A model that grows by one node at a time."""
-
-    def __init__(self) -> None:
-        self._random = np.random.default_rng(7)
-        self.nodes: list = []
-        self.constants: dict[str, np.ndarray] = {}
-
-    def constant(self, values: object, dtype: type = np.float32) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(values, dtype)
-        return name
-
-    def integers(self, *numbers: int) -> str:
-        return self.constant(numbers, np.int64)
-
-    def weights(self, *shape: int) -> str:
-        return self.constant(self._random.uniform(-0.5, 0.5, shape))
-
-    def add(self, operator: str, *inputs: str, **attributes) -> str:
-        name = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name=f"{operator}_{name}", **attributes))
-        return name
+def _with_weights(text: str) -> ModelProto:
+    """Return the model of a text, in which a name such as ``W1_3x4`` is an initializer of this shape."""
+    random = np.random.default_rng(7)
+    names = sorted(set(re.findall(r"W\d+_[\dx]+", text)))
+    shapes = {name: tuple(map(int, name.split("_")[1].split("x"))) for name in names}
+    return parsed(text, **{name: random.uniform(0.1, 0.5, shape).astype(np.float32) for name, shape in shapes.items()})
 
 
 def convolutional_net() -> ModelProto:
     """Return convolutions with related operators, a residual and a classifier. X is (N, 3, 8, 8)."""
-    net = _Net()
-    add, weights, padded = net.add, net.weights, {"pads": [1, 1, 1, 1]}
-    first = add("Relu", add("Conv", "X", weights(8, 3, 3, 3), weights(8), **padded))
-    second = add("Conv", first, weights(8, 8, 3, 3), weights(8), **padded)
-    joined = add("Relu", add("Add", second, first))
-    pooled = add("MaxPool", joined, kernel_shape=[2, 2], strides=[2, 2])
-    third = add("Conv", pooled, weights(6, 4, 3, 3), group=2, **padded)
-    gated = add("Mul", third, add("Sigmoid", third))
-    fourth = add("Conv", gated, weights(6, 1, 3, 3), group=6, strides=[2, 2], **padded)
-    fourth = add("Sigmoid", fourth)
-    variance = net.constant(range(1, 7))
-    normalized = add("BatchNormalization", fourth, weights(6), weights(6), weights(6), variance)
-    flat = add("Flatten", add("GlobalAveragePool", normalized))
-    classes = add("Gemm", flat, weights(6, 5), weights(5))
-    net.nodes.append(helper.make_node("Softmax", [classes], ["Y"], axis=1))
-    return model(net.nodes, {"X": ("N", 3, 8, 8)}, {"Y": ("N", 5)}, net.constants)
+    return _with_weights("""(float[N,3,8,8] X) => (float[N,5] Y) {
+        a = Conv <pads = [1, 1, 1, 1]> (X, W1_8x3x3x3, W2_8) b = Relu (a)
+        c = Conv <pads = [1, 1, 1, 1]> (b, W3_8x8x3x3, W4_8) d = Add (c, b) e = Relu (d)
+        f = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (e)
+        g = Conv <group = 2, pads = [1, 1, 1, 1]> (f, W5_6x4x3x3) h = Sigmoid (g) i = Mul (g, h)
+        j = Conv <group = 6, strides = [2, 2], pads = [1, 1, 1, 1]> (i, W6_6x1x3x3) k = Sigmoid (j)
+        l = BatchNormalization (k, W7_6, W8_6, W9_6, W10_6)
+        m = GlobalAveragePool (l) n = Flatten (m) o = Gemm (n, W11_6x5, W12_5) Y = Softmax <axis = 1> (o)
+    }""")
 
 
-def transformer_block(joined: bool, width: int = 16, heads: int = 2) -> ModelProto:
-    """Return a transformer block as exporters write it: reshapes and transposes inside, no fused operator.
-
-    X is (N, tokens, width). If ``joined``, a Split separates queries, keys and values of one product.
-    """
-    net = _Net()
-    add, weights, size = net.add, net.weights, width // heads
-
-    def dense(x: str, inside: int, outside: int) -> str:
-        return add("Add", add("MatMul", x, weights(inside, outside)), weights(outside))
-
-    def normalized(x: str) -> str:
-        return add("LayerNormalization", x, weights(width), weights(width), axis=-1)
-
-    def heads_of(x: str, order: list[int]) -> str:
-        return add("Transpose", add("Reshape", x, net.integers(0, 0, heads, size)), perm=order)
-
-    x = normalized("X")
+def transformer_block(joined: bool) -> ModelProto:
+    """Return a transformer block, X is (N, tokens, 16). If ``joined``, a Split separates queries, keys and values."""
+    apart = """q0 = MatMul (x, W1_16x16) q1 = Add (q0, W2_16) k0 = MatMul (x, W3_16x16) k1 = Add (k0, W4_16)
+        v0 = MatMul (x, W5_16x16) v1 = Add (v0, W6_16)"""
     if joined:
-        parts, sizes = ["q", "k", "v"], net.integers(width, width, width)
-        net.nodes.append(helper.make_node("Split", [dense(x, width, 3 * width), sizes], parts, axis=-1))
-    else:
-        parts = [dense(x, width, width) for _ in range(3)]
-    query, key, value = map(heads_of, parts, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
-    scores = add("Div", add("MatMul", query, key), net.constant(size**0.5))
-    attended = add("MatMul", add("Softmax", scores, axis=-1), value)
-    attended = add("Transpose", attended, perm=[0, 2, 1, 3])
-    attended = dense(add("Reshape", attended, net.integers(0, 0, width)), width, width)
-    residual = add("Add", attended, "X")
-    wide = add("Gelu", dense(normalized(residual), width, 4 * width))
-    net.nodes.append(helper.make_node("Add", [dense(wide, 4 * width, width), residual], ["Y"]))
-    shape = ("N", "tokens", width)
-    return model(net.nodes, {"X": shape}, {"Y": shape}, net.constants)
+        apart = "p0 = MatMul (x, W1_16x48) p1 = Add (p0, W2_48) q1, k1, v1 = Split <axis = -1> (p1, thirds)"
+    return _with_weights(f"""(float[N,tokens,16] X) => (float[N,tokens,16] Y)
+        <int64[3] thirds = {{16, 16, 16}}, int64[4] heads = {{0, 0, 2, 8}}, int64[3] width = {{0, 0, 16}},
+        float root = {{2.83}}> {{
+        x = LayerNormalization <axis = -1> (X, W20_16, W21_16) {apart}
+        q2 = Reshape (q1, heads) q = Transpose <perm = [0, 2, 1, 3]> (q2)
+        k2 = Reshape (k1, heads) k = Transpose <perm = [0, 2, 3, 1]> (k2)
+        v2 = Reshape (v1, heads) v = Transpose <perm = [0, 2, 1, 3]> (v2)
+        s0 = MatMul (q, k) s1 = Div (s0, root) s2 = Softmax <axis = -1> (s1) a0 = MatMul (s2, v)
+        a1 = Transpose <perm = [0, 2, 1, 3]> (a0) a2 = Reshape (a1, width)
+        a3 = MatMul (a2, W7_16x16) a4 = Add (a3, W8_16) r = Add (a4, X)
+        n = LayerNormalization <axis = -1> (r, W22_16, W23_16)
+        w0 = MatMul (n, W9_16x64) w1 = Add (w0, W10_64) w2 = Gelu (w1)
+        w3 = MatMul (w2, W11_64x16) w4 = Add (w3, W12_16) Y = Add (w4, r)
+    }}""")
