@@ -133,6 +133,12 @@ class ValueTest(unittest.TestCase):
 
     def test_inputs_that_are_missing_unknown_or_initializers(self):
         rep, a, b = prepare(two_inputs()), data(0, 3), data(1, 3)
+        for _ in range(3):
+            with self.assertWarns(RuntimeWarning):  # a list, of which the stock backend ignores the rest
+                agree(rep.run([a, b, a]), [a * b, a - b])
+            agree(rep.run([a, b]), [a * b, a - b])
+            with self.assertRaisesRegex(InputError, "B"):
+                rep.run([a])
         for feeds, name in (({"A": a}, "B"), ({"A": a, "B": a, "C": a}, "C")):
             with self.assertRaisesRegex(InputError, name):
                 rep.run(feeds)
