@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import unittest
+import zipfile
 from functools import partial
 from unittest import mock
 
+from _paths import ROOT
 from small_base import SmallBase, python
 
 import setup
@@ -111,6 +114,32 @@ class TestPip(SmallBase):
             checked = subprocess.run(command, capture_output=True, text=True, check=False)
             complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
             self.assertEqual(complaint in checked.stdout, not is_satisfied, checked.stdout + checked.stderr)
+
+    def test_the_constraint_of_the_document_keeps_other_distributions_away(self):
+        text = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
+        lines = re.search(r"```text\n(onnxruntime[^`]*)```", text)[1].splitlines()
+        names = {re.split("==|<", line)[0] for line in lines}
+        self.assertEqual(names, setup.BASES.keys())
+        self.assertEqual(sum(line.endswith("<0") for line in lines), len(setup.BASES) - 1)
+        constraint = self.folder / "constraints.txt"
+        constraint.write_text("".join(f"{name}<0\n" for name in setup.BASES if name != "onnxruntime-gpu"))
+        for name, requirement in (("app", "Requires-Dist: onnxruntime>=1.24\n"), ("onnxruntime", "")):
+            with zipfile.ZipFile(self.folder / f"{name}-1.31.1-py3-none-any.whl", "w") as wheel:
+                info = f"{name}-1.31.1.dist-info"
+                wheel.writestr(
+                    f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.31.1\n{requirement}"
+                )
+                wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+                wheel.writestr(f"{info}/RECORD", "")
+        environment = self.folder / "environment"
+        python("-m", "venv", "--without-pip", str(environment))
+        pip = partial(python, "-m", "pip", "--python", str(environment / BIN / "python"))
+        install = partial(pip, "install", "--dry-run", "--no-index", f"--find-links={self.folder}", "app")
+        self.assertIn("Would install app-1.31.1 onnxruntime-1.31.1\n", install())
+        with self.assertRaises(subprocess.CalledProcessError) as failed:
+            install(f"--constraint={constraint}")
+        self.assertIn("onnxruntime<0", failed.exception.output)
+        self.assertIn("Would install app-1.31.1\n", install("--no-deps", f"--constraint={constraint}"))
 
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         self.use_base_for_any_machine()
