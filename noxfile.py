@@ -253,13 +253,6 @@ def unwritten_outputs(session: nox.Session) -> None:
 
 
 @task("openvino", "plugins")
-def openvino_defects(session: nox.Session) -> None:
-    """run each structure that is refused on OpenVINO, and similar ones, on each form of OpenVINO"""
-    for name in ("openvino", "plugins"):
-        run(session, f"{name} {CAMPAIGN}.openvino_known_defects")
-
-
-@task("openvino", "plugins")
 def openvino_graphs(session: nox.Session) -> None:
     """run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7" """
     for name in ("openvino", "plugins"):

@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1. The shapes are dynamic, and the branch returns a value from outside.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/structures.py.
 """
 
 import numpy as np

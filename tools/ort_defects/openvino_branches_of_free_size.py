@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1. If a branch returns the size that the other branch returned before, OpenVINO copies as many
 elements as the branch returned in its own last run.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/structures.py.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, also for int64 to int32, bool to uint8, int16 to int32, and uint32 to int32. The shapes are
 static.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: not prevented. `run --compare` shows such a difference, before a model is used.
 """
 
 import numpy as np

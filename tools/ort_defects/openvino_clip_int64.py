@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1. If the input of Clip is not that of the model, some models are right.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: not prevented. `run --compare` shows such a difference, before a model is used.
 """
 
 import numpy as np

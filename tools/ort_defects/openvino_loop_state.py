@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1, also for a Scan. With onnxruntime-ep-openvino 1.8.1 on 1.32.0, the session is not created.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: not prevented. The process of the first `prepare` shows it.
 """
 
 import onnx.parser

@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The input has four or more dimensions
 that are not 1.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: not prevented. `run --compare` shows such a difference, before a model is used.
 """
 
 import numpy as np

@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1. All nodes are on the EP. The EP removes the input, and each later input then reads the
 array of the input before it, also beyond its end. The same applies to the body of a Loop that runs on the CPU EP.
 
-In this backend: prepare refuses such a model on OpenVINO, see openvino/known_defects.py.
+In this backend: prepare refuses such a model on OpenVINO, see openvino/structures.py.
 """
 
 import numpy as np

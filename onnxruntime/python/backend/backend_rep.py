@@ -18,7 +18,7 @@ from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING
 from onnxruntime.backend.limits import Limits
-from onnxruntime.backend.runs.direct_route import inner_of, is_ort
+from onnxruntime.backend.runs.direct_route import generation_of, is_ort
 from onnxruntime.backend.session import nodes, selection, state
 from onnxruntime.backend.session.plan import Plan
 from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
@@ -44,7 +44,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Return the plan of the runs of the session that this prepared model has now."""
         plan = self._plan
         session = self.session
-        if plan is None or plan.session is not session or plan.inner is not inner_of(session):
+        if plan is None or plan.session is not session or plan.inner is not generation_of(session):
             plan = self._plan = Plan(session, self._applied.configuration.get("run_config", NOTHING))
             if self._session is not session:  # another thread closed this prepared model
                 self._plan = None

@@ -228,14 +228,6 @@ def openvino_device(facts: SessionFacts) -> str:
     return facts.option(OPENVINO, "device_type", "CPU")
 
 
-_CORES = Need(
-    # On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino
-    # 1.24.1 and onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
-    "two CPU cores that this process may use, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)",
-    lambda facts, _: openvino_device(facts).startswith(("AUTO:", "MULTI:", "GPU", "NPU")) or threads.usable_cores() > 1,
-    otherwise="a run that must fail returns the outputs of the previous run, and sessions crash the process",
-)
-
 # Locks.
 
 _GLOBAL_LOCK = "Python's global interpreter lock, which free-threaded Python lacks"
@@ -249,7 +241,7 @@ _LOCKS_TO_CAPTURE = Need(
 
 # The conditions for an EP to be in a session.
 PROVIDER_NEEDS = {
-    OPENVINO: (_LOCKS, _CORES),
+    OPENVINO: (_LOCKS,),
     OPENVINO_AUTO: (_LOCKS,),
     WEBGPU: (_LOCKS,),
     CUDA: (_LOCKS_TO_CAPTURE,),

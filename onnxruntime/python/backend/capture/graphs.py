@@ -43,7 +43,7 @@ from onnxruntime.backend.errors import warn
 from onnxruntime.backend.locks import GPU, call_holding
 from onnxruntime.backend.provider_names import CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.direct_route import FastRun, inner_of
+from onnxruntime.backend.runs.direct_route import FastRun, generation_of
 from onnxruntime.backend.runs.settings import RunSettings
 
 Outputs = list[np.ndarray]
@@ -164,7 +164,7 @@ class Capture:
     def __init__(self, session: InferenceSession, ep: str, problem: str = "") -> None:
         """Use a session, the EP that captures, and the reason why the session cannot capture, if any."""
         self._session: InferenceSession = proxy(session)  # the session refers to this object
-        self.inner = inner_of(session)
+        self.inner = generation_of(session)
         self._problem = problem
         inputs, outputs = session.get_inputs(), session.get_outputs()
         memories = session.get_input_memory_infos() + session.get_output_memory_infos()

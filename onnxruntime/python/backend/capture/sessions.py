@@ -16,7 +16,7 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graphs import WITHOUT, Capture
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
-from onnxruntime.backend.runs.direct_route import inner_of
+from onnxruntime.backend.runs.direct_route import generation_of
 from onnxruntime.backend.session import capturing, model_outline, state
 from onnxruntime.backend.session.construction import Construction, SessionPart
 
@@ -53,7 +53,7 @@ class CapturePart(SessionPart):
             return Capture(session, capturing.of_session(session)[0], _NOT_OF_PREPARE)
 
         capture = state.of(session).keep(self.name, refusing)
-        if capture.inner is not inner_of(session):  # set_providers has replaced it
+        if capture.inner is not generation_of(session):  # set_providers has replaced it
             return refusing()
         return capture
 

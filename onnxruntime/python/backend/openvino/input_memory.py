@@ -28,8 +28,8 @@ class InputMemory:
     """
 
     def __init__(self) -> None:
-        self._current: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # by input, its value and its memory
-        self._outgrown: list[np.ndarray] = []  # the EP can write into it
+        # By input, its memory last. The EP can write into the memory that the input has outgrown.
+        self._memories: dict[str, list[np.ndarray]] = {}
 
     def copy(self, name: str, value: Any) -> object:
         """Return a copy of an input, or the input itself if it is not a tensor of numbers: the EP supports no other."""
@@ -50,17 +50,11 @@ class InputMemory:
         return OrtValue.ortvalue_from_numpy_with_onnx_type(own, element)
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        own, memory = self._current.get(name, (_NOTHING, _NOTHING))
-        if own.shape == shape and own.dtype == dtype:
-            return own
+        memories = self._memories.setdefault(name, [_NOTHING])
         size = dtype.itemsize * math.prod(shape)
-        if memory.size < size:
-            self._outgrown.append(memory)
-            size = max(size, 2 * memory.size)
-            memory = np.empty(size, _BYTES)
-        own = np.ndarray(shape, dtype, memory)
-        self._current[name] = own, memory
-        return own
+        if memories[-1].size < size:
+            memories.append(np.empty(max(size, 2 * memories[-1].size), _BYTES))
+        return np.ndarray(shape, dtype, memories[-1])
 
 
 def _has_numbers(value: object) -> bool:

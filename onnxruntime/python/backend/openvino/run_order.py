@@ -28,11 +28,12 @@ from contextlib import suppress
 from threading import RLock
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.errors import Place, reject
+from onnxruntime.backend.errors import Place, reject, reworded
 from onnxruntime.backend.locks import call_holding
-from onnxruntime.backend.openvino.input_memory import InputMemory
-from onnxruntime.backend.openvino.replacement import Origin, renew
+from onnxruntime.backend.openvino.replacement import InnerSession, Origin
+from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import tensors
+from onnxruntime.backend.runs.direct_route import generation_of
 from onnxruntime.backend.runs.errors import ORT_ERRORS
 
 # Errors that ORT raises outside of the EP: before the first node runs (``InferenceSession::ValidateInputsOutputs``), or
@@ -46,6 +47,14 @@ SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 RELEASES_MEMORY = (
     "ORT gives OpenVINO several parts of this graph, which write into memory of earlier runs. It must not be released. "
     "Leave the setting out, or specify CPUExecutionProvider"
+)
+_NOT_OURS = (
+    f"A run failed inside {OPENVINO}, and the session may return values of earlier runs. The backend cannot replace a "
+    "session that the caller created or changed. Create a new session and prepare it"
+)
+_FAILED = (
+    "OpenVINO cannot run this model with these inputs. If they are right, use "
+    "provider_options={{'CPUExecutionProvider': {{}}}} for this model. OpenVINO's error: {}"
 )
 _Feeds = dict[str, object]
 
@@ -61,25 +70,24 @@ class RunOrder:
         copies: bool = True,
         always_twice: bool = False,
     ) -> None:
-        """Initialize it with the origin of the inner session, and the reason why the runs have an order.
+        """Initialize it with the origin of the inner session, and the reason why the runs have an order, if they do.
 
         :param copies: whether outputs are copied, because the inner session can have their memory.
         :param always_twice: whether each run is computed twice, because data can change shapes.
         """
         self.why = why
-        #: The inner session whose runs need no order.
-        self.not_for: object = None
         self.session = session
         self._origin = origin
         self.copies = copies
         self._always_twice = always_twice
         self._lock = RLock()
-        # Each is an attribute ``_providers``, of which each inner session has another.
-        self._failed: object = None
-        self._begun: object = None
-        #: The inner session of the last run, and the shapes of its inputs. ``None`` if the run failed.
-        self._last: tuple[object, dict | None] | None = None
-        self._inputs = InputMemory()
+        self._inner = InnerSession(generation_of(session()))
+        # The application can replace the inner session by one with other EPs, whose runs have an order.
+        self._parallel_generation = None if why else self._inner.generation
+
+    def is_needed(self) -> bool:
+        """Return whether the runs have an order."""
+        return self._parallel_generation is not generation_of(self.session())
 
     def run(self, waiting: RunOptions | None, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         """Return the outputs of ``compute``. ``waiting`` can end the wait for other runs."""
@@ -88,20 +96,11 @@ class RunOrder:
     def _run(self, compute: Callable, feeds: _Feeds, options: RunOptions) -> list:
         if self.copies and _shrinks(options):
             reject(Place("run_config", key=SHRINKAGE), RELEASES_MEMORY)
-        session = self.session()
-        if self._failed is session._providers:
-            renew(session, self._origin)
-        inner = session._providers
-        if self._begun is not inner:
-            self._inputs = InputMemory()
-            self._begun = inner
-        own = {name: self._inputs.copy(name, value) for name, value in feeds.items()}
-        shapes = None
-        if self.copies:
-            shapes = {name: tensors.shape(value) for name, value in own.items()}
-        last = self._last
-        self._last = None
-        is_like_last = last is not None and last[0] is inner and last[1] == shapes
+        inner = self._inner_session()
+        own = {name: inner.inputs.copy(name, value) for name, value in feeds.items()}
+        shapes = {name: tensors.shape(value) for name, value in own.items()} if self.copies else {}
+        is_like_last = inner.shapes == shapes
+        inner.shapes = None
 
         before = sys.exception()  # the caller can handle an error of another run
         try:
@@ -109,12 +108,26 @@ class RunOrder:
                 compute(own, options)
             outputs = compute(own, options)
         except BaseException as error:
-            self._failed = inner  # first: an interrupt can end the next step
-            if not _is_of_ep(error, before):
-                self._failed = None
+            inner.has_failed = True  # first: an interrupt can end the next step
+            inner.has_failed = _is_of_ep(error, before)
+            if isinstance(error, ORT_ERRORS) and "[OpenVINO-EP]" in str(error):
+                raise reworded(type(error), _FAILED.format(str(error).strip().rsplit("\n", 1)[-1])) from None
             raise
-        self._last = inner, shapes
+        inner.shapes = shapes
         return list(map(tensors.owned, outputs)) if self.copies else outputs
+
+    def _inner_session(self) -> InnerSession:
+        """Return the state of the current inner session, which is a new one after a failed run."""
+        session = self.session()
+        is_current = self._inner.generation is generation_of(session)
+        if is_current and self._inner.has_failed:
+            if self._origin is None or self._origin.created is not self._inner.generation:
+                raise RuntimeError(_NOT_OURS)
+            self._origin.renew(session)
+            is_current = False
+        if not is_current:
+            self._inner = InnerSession(generation_of(session))
+        return self._inner
 
 
 def _shrinks(options: RunOptions) -> str:

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 
-from onnx import ModelProto
-
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
-from onnxruntime.backend.allowlist.rules import texts_of, values_of
+from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import Place, reject, warn
-from onnxruntime.backend.openvino import fixed_shapes, known_defects
+from onnxruntime.backend.openvino import fixed_shapes, structures
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
-from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.runs.direct_route import Guard
+from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
+from onnxruntime.backend.runs.direct_route import Guard, generation_of
 from onnxruntime.backend.session import state
 from onnxruntime.backend.session.construction import Construction, SessionPart, config_entry
 
@@ -32,6 +32,14 @@ _MOVES_MEMORY = (
     "with memory patterns, ORT moves the values between the parts of this graph, and OpenVINO writes into their old "
     "addresses. Leave the setting out, or specify CPUExecutionProvider"
 )
+# On one core, OpenVINO uses one thread for any value of num_of_threads. This is so for onnxruntime-openvino 1.24.1 and
+# onnxruntime-ep-openvino 1.8.1, on one CPU and on two CPUs of one core.
+_ONE_CORE = (
+    "on one CPU core, a model must have fixed shapes, and no operator that checks values, such as GatherElements. "
+    "Otherwise, a run that must fail returns the outputs of the previous run, and sessions crash the process. Use two "
+    "CPU cores, free_dimension_overrides, or device_type 'AUTO:CPU' (plugin: OpenVINOExecutionProvider.AUTO)"
+)
+_RIGHT_ON_ONE_CORE = ("AUTO:", "MULTI:", "GPU", "NPU")  # devices
 
 
 class OpenVINOPart(SessionPart):
@@ -40,36 +48,25 @@ class OpenVINOPart(SessionPart):
     name = "openvino"
 
     def create(self, construction: Construction) -> InferenceSession:
-        """Create a session, without OpenVINO's EP if it has a known defect with the model and was not specified."""
+        """Create a session. If OpenVINO's EP is not right with the model and was not specified, leave it out."""
         permit = construction.permit
         _record_assignment(construction)
-        has_patterns = values_of(permit.attributes).get("enable_mem_pattern")
-        if has_patterns is None:
+        has_patterns = "enable_mem_pattern" in permit.attributes
+        if not has_patterns:
             construction.options.enable_mem_pattern = False
         if permit.kinds.get(OPENVINO) == "built-in":
             _keep_loaded()
-        origin = Origin(construction.model, construction.create)  # before ORT reads the files
-        outline = origin.outline()
-        problem = known_defects.that_ends_the_process(outline)
-        if not problem:
-            session = construction.create()
-            problem = known_defects.that_is_wrong(outline, session)
+        origin = Origin(construction.model, construction.create)  # before ORT reads the model
+        session = construction.create()
+        origin.created = generation_of(session)
+        order, problem = _examined(session, origin, permit)
         if problem:
             if permit.explicit:
-                raise RuntimeError(problem)
+                reject(Place("provider_options", OPENVINO), problem)
             _leave_out(construction, problem)
             return construction.create()
-        if origin.has_changed():  # ORT may have read another model
-            outline = ModelProto()
-        origin.created = session._providers
-        order = _order_of_new(session, origin, outline)
         if order.copies:
-            if has_patterns:
-                reject(permit.attributes["enable_mem_pattern"].place, _MOVES_MEMORY)
-            if values_of(permit.attributes).get("enable_cpu_mem_arena") is False:
-                reject(permit.attributes["enable_cpu_mem_arena"].place, RELEASES_MEMORY)
-            if SHRINKAGE in permit.run_config:
-                reject(permit.run_config[SHRINKAGE].place, RELEASES_MEMORY)
+            _check_memory(permit)
         state.of(session).keep(self.name, lambda: order)
         # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
         session.io_binding = partial(_io_binding, order.session)
@@ -77,13 +74,50 @@ class OpenVINOPart(SessionPart):
 
     def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
         order = _order_of(session)
-        return inner if order.not_for is session._providers else order.run
+        return order.run if order.is_needed() else inner
 
     def why_serial(self, session: InferenceSession) -> str:
         order = _order_of(session)
-        if order.not_for is session._providers:
-            return ""
-        return order.why or "the application changed the session"
+        if order.is_needed():
+            return order.why or "the application changed the session"
+        return ""
+
+
+def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tuple[RunOrder, str]:
+    """Return the order of the runs of a new session, and a sentence if OpenVINO's EP is not right with its model."""
+    assigned = session.get_provider_graph_assignment_info()
+    on_openvino: set[str] = set()  # operators
+    on_others: set[str] = set()
+    for part in assigned:
+        operators = on_openvino if part.ep_name in OF_OPENVINO else on_others
+        operators.update(node.op_type for node in part.get_nodes())
+    is_whole = len(assigned) == 1 and not on_others
+    outline = origin.outline()
+    device = texts_of(permit.providers.get(OPENVINO, NOTHING)).get("device_type", "CPU")
+    why = fixed_shapes.why_serial(outline, session, is_whole, device) if on_openvino else ""
+
+    problem = ""
+    if permit.kinds.get(OPENVINO) == "built-in":
+        problem = structures.that_leaks(outline, session, on_openvino - on_others, is_whole, permit.sizes)
+    can_fail = why != "" or not fixed_shapes.CHECKING.isdisjoint(on_openvino)
+    if can_fail and OPENVINO in permit.providers and threads.usable_cores() < 2:
+        problem = problem or ("" if device.startswith(_RIGHT_ON_ONE_CORE) else _ONE_CORE)
+    # An output that is an input has its memory.
+    inputs = {node.name for node in session.get_inputs()}
+    copies = not is_whole or not inputs.isdisjoint(node.name for node in session.get_outputs())
+    always_twice = not is_whole and not fixed_shapes.are_fixed(outline, session)
+    return RunOrder(weakref.ref(session), origin, why, copies, always_twice), problem
+
+
+def _check_memory(permit: Permit) -> None:
+    """Reject settings with which ORT moves or releases memory that several parts of a graph write into."""
+    attributes = values_of(permit.attributes)
+    if attributes.get("enable_mem_pattern"):
+        reject(permit.attributes["enable_mem_pattern"].place, _MOVES_MEMORY)
+    if attributes.get("enable_cpu_mem_arena") is False:
+        reject(permit.attributes["enable_cpu_mem_arena"].place, RELEASES_MEMORY)
+    if SHRINKAGE in permit.run_config:
+        reject(permit.run_config[SHRINKAGE].place, RELEASES_MEMORY)
 
 
 def _record_assignment(construction: Construction) -> None:
@@ -105,19 +139,6 @@ def _leave_out(construction: Construction, problem: str) -> None:
         construction.options.enable_mem_pattern = True
     providers = {ep: options for ep, options in permit.providers.items() if ep != OPENVINO}
     construction.permit = permit._replace(providers=providers, warnings=(*permit.warnings, warning))
-
-
-def _order_of_new(session: InferenceSession, origin: Origin, outline: ModelProto) -> RunOrder:
-    # An output that is an input has its memory.
-    inputs = {node.name for node in session.get_inputs()}
-    is_whole = fixed_shapes.is_whole(session)
-    is_apart = is_whole and inputs.isdisjoint(node.name for node in session.get_outputs())
-    is_known = len(outline.graph.node) > 0 and fixed_shapes.are_fixed(outline)
-    why = fixed_shapes.why_serial(outline, session)
-    order = RunOrder(weakref.ref(session), origin, why, copies=not is_apart, always_twice=not (is_whole or is_known))
-    if not why:
-        order.not_for = session._providers
-    return order
 
 
 @cache

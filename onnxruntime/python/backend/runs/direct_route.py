@@ -34,7 +34,7 @@ def is_ort(session: object) -> bool:
     return issubclass(type(session), InferenceSession)
 
 
-def inner_of(session: object) -> object:
+def generation_of(session: object) -> object:
     """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
     return getattr(session, "_providers", None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.limits import Limits
-from onnxruntime.backend.runs.direct_route import DirectRoute, inner_of, is_ort
+from onnxruntime.backend.runs.direct_route import DirectRoute, generation_of, is_ort
 from onnxruntime.backend.runs.inputs import ModelInputs
 from onnxruntime.backend.runs.settings import Overrides, RunSettings
 from onnxruntime.backend.session import selection, state
@@ -22,7 +22,7 @@ class Plan:
     def __init__(self, session: InferenceSession, run_config: Texts) -> None:
         """Use a session, or another object with ``get_inputs`` and ``run``."""
         self.session = session
-        self.inner = inner_of(session)  # first: another thread can replace it
+        self.inner = generation_of(session)  # first: another thread can replace it
         self.is_of_ort = is_ort(session)
         if self.is_of_ort:
             self.inputs = ModelInputs(session)

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import unittest
-from unittest import mock
 
 import numpy as np
 from helpers.allowlist import NEWEST, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.hostile_values import Int, Loud, NumpyStr, Str
 
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import conditions, look_up, providers, threads
+from onnxruntime.backend.allowlist import conditions, look_up, providers
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
@@ -179,7 +178,6 @@ class TestProviderOptions(unittest.TestCase):
                 self.assertTrue(str(refusal).isascii())
                 self.assertLess(len(str(refusal)), 1000)
 
-    @mock.patch.object(threads, "usable_cores", lambda: 2)
     def test_each_kind_of_an_ep_permits_its_own_options(self):
         """An EP that is not available permits the options of all its kinds. The other EPs make no difference."""
         values, different = ((True, False, 1, 2, 16, "CPU", "FP32", "NCHW", "htp", "low", "DEFAULT"), set())

@@ -181,7 +181,6 @@ class OrderTest(unittest.TestCase):
                     self.assert_first(condition, Problem("", None, keywords, logid))
 
     @mock.patch.object(threads, "has_global_lock", lambda: True)
-    @mock.patch.object(threads, "usable_cores", lambda: 1)
     def test_options_of_an_ep(self):
         """The values of its options, the next EP, the conditions of its options, the conditions of the EP."""
         of_gpu = {"num_of_threads": 2, "device_type": "GPU"}
@@ -191,7 +190,6 @@ class OrderTest(unittest.TestCase):
             ({OPENVINO: of_gpu, **unknown}, UNKNOWN, "", "unknown execution"),
             ({**unknown, OPENVINO: {}}, UNKNOWN, "", "unknown execution"),
             ({OPENVINO: of_gpu}, OPENVINO, "num_of_threads", "it requires"),
-            ({OPENVINO: {}}, OPENVINO, "", "it requires two CPU cores"),
         ):
             with self.subTest(providers):
                 expected = Problem(reason, ("provider_options", ep, key))

@@ -18,6 +18,7 @@ import traceback
 import unittest
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -48,7 +49,7 @@ from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.openvino import replacement
+from onnxruntime.backend.openvino import replacement, run_order
 from onnxruntime.backend.request import of_call
 from onnxruntime.backend.runs.errors import ORT_ERRORS, InputError, RunCancelledError
 from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
@@ -119,8 +120,17 @@ def after_a_change_of_the_file() -> None:
     """Replace the inner session of a model, as after a failed run, although the file of the model has changed."""
     origin, failed = replacement.Origin(__file__, open_session), open_session()
     origin.created = failed._providers
-    with mock.patch.object(replacement, "_files_of", return_value={"another": None}):
+    with mock.patch.object(replacement, "_stamp", return_value=()):
         origin.renew(failed)
+
+
+def after_a_failed_run_of_a_session_of_the_caller() -> None:
+    """Run a session again that the backend cannot replace."""
+    session = open_session()
+    order = run_order.RunOrder(lambda: session, None, "")
+    run = partial(order.run, None, mock.Mock(side_effect=ORT_ERRORS[0]), {}, onnxruntime.RunOptions())
+    caught(run)
+    run()
 
 
 def absent(name: str) -> None:

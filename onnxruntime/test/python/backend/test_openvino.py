@@ -23,20 +23,28 @@ EP = "OpenVINOExecutionProvider"
 _ON_ONE_CORE = """
 import os, warnings
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np
 import onnxruntime.backend
-from helpers.models import two_nodes
+from helpers.models import parsed, two_nodes
 from test_openvino import EP, check_failing_runs
 warnings.simplefilter("ignore")
+x = np.ones((2, 3), np.float32)
+checks = "a = Abs(x) b = GatherElements(a, i) y = Abs(b)"
+refused = two_nodes(("N", 3)), parsed(f"(float[2] x, int64[2] i) => (float[2] y) {{ {checks} }}")
 for options in ({}, {"num_of_threads": 2}, {"device_type": "HETERO:CPU"}):
-    try:
-        onnxruntime.backend.prepare(two_nodes(), provider_options={EP: options})
-    except onnxruntime.backend.NotPermittedError as refusal:
-        assert "two CPU cores" in str(refusal), refusal
-    else:
-        raise AssertionError(options)
+    rep = onnxruntime.backend.prepare(two_nodes(), provider_options={EP: options})
+    assert rep.node_assignment[EP] and all((rep.run([x])[0] == 1).all() for _ in range(20))
+    for made in refused:
+        try:
+            onnxruntime.backend.prepare(made, provider_options={EP: options})
+        except onnxruntime.backend.NotPermittedError as refusal:
+            assert "one CPU core" in str(refusal) and refusal.provider == EP, refusal
+        else:
+            raise AssertionError(options)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
-    assert EP not in onnxruntime.backend.prepare(two_nodes()).providers
+    assert EP in onnxruntime.backend.prepare(two_nodes()).providers and not warned
+    assert EP not in onnxruntime.backend.prepare(refused[0]).providers
 assert any(f"{EP} is left out" in str(each.message) for each in warned), warned
 for device in ("AUTO:CPU", "MULTI:CPU"):
     check_failing_runs({"device_type": device})
@@ -87,7 +95,7 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
 
     @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "the system cannot bind a process to a CPU")
     def test_on_one_core(self):
-        """Refused where it is not safe, left out where nobody named it; through AUTO it is right there."""
+        """A model whose runs can fail is refused, or the EP is left out. Through AUTO, the EP is right."""
         run_in_a_new_process(_ON_ONE_CORE)
 
     @unittest.skipUnless(hasattr(signal, "SIGUSR1"), "the system has no such signal")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unittest
 import warnings
+from types import SimpleNamespace
 from unittest import mock
 
 import onnx
@@ -16,7 +17,8 @@ from onnx.backend.test.case import node
 from onnx.shape_inference import infer_shapes
 
 from onnxruntime.backend.openvino import fixed_shapes
-from onnxruntime.backend.provider_names import CPU, OPENVINO
+from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.session import presence
 
 # Models in which the shapes of the inputs decide all others: of any operator, of constants, and of sizes.
 FIXED = (
@@ -43,14 +45,26 @@ NOT_FIXED = (
 )
 
 
+def session_of(made: onnx.ModelProto) -> SimpleNamespace:
+    inputs = []
+    for value in made.graph.input:
+        shape = [size.dim_value or size.dim_param for size in value.type.tensor_type.shape.dim]
+        inputs.append(SimpleNamespace(name=value.name, shape=shape))
+    return SimpleNamespace(get_inputs=lambda: inputs)
+
+
+def are_fixed(made: onnx.ModelProto) -> bool:
+    return fixed_shapes.are_fixed(made, session_of(made))
+
+
 class FixedShapesTest(unittest.TestCase):
     def test_models(self):
         for text in FIXED + NOT_FIXED:
             with self.subTest(text):
-                self.assertIs(fixed_shapes.are_fixed(parsed(text, "com.microsoft")), text in FIXED)
+                self.assertIs(are_fixed(parsed(text, "com.microsoft")), text in FIXED)
         unknown = parsed(FIXED[1])
         unknown.graph.input[0].type.tensor_type.ClearField("shape")
-        self.assertFalse(fixed_shapes.are_fixed(unknown))
+        self.assertFalse(are_fixed(unknown))
 
     def test_operators_of_onnx(self):
         """In ONNX's tests of one node, onnx infers the outputs of an operator that counts as one with fixed shapes."""
@@ -59,7 +73,7 @@ class FixedShapesTest(unittest.TestCase):
             cases = node.collect_testcases(None)
         checked, not_inferred = set(), set()
         for case in cases:
-            if len(case.model.graph.node) != 1 or not fixed_shapes.are_fixed(case.model):
+            if len(case.model.graph.node) != 1 or not are_fixed(case.model):
                 continue
             operator = case.model.graph.node[0].op_type
             checked.add(operator)
@@ -74,21 +88,22 @@ class FixedShapesTest(unittest.TestCase):
 
     def test_why_runs_are_serial(self):
         fixed = parsed("(float[2] x) => (float[2] y) { y = Neg(x) }")
-        whole = [OPENVINO]
-        for examined, model, size, eps, why in (
-            (True, fixed, 2, whole, "^$"),
-            (True, fixed, 2, [CPU], "^$"),
-            (True, fixed, 2, [OPENVINO, CPU], "whole graph"),
-            (True, fixed, "N", whole, r"\{'N': \.\.\.\}"),
-            (False, fixed, 2, whole, "release"),
-            (True, onnx.ModelProto(), 2, whole, "ONNX's format"),
-            (True, parsed(NOT_FIXED[1]), 2, whole, "not only"),
+        free = parsed("(float[N] x) => (float[N] y) { y = Neg(x) }")
+        for made, device, is_whole, plugin, why in (
+            (fixed, "CPU", True, "", "^$"),
+            (fixed, "AUTO:CPU", True, "CPU", "^$"),
+            (fixed, "HETERO:GPU,CPU", True, "", "device"),
+            (fixed, "CPU", True, "GPU", "device"),
+            (fixed, "CPU", False, "", "whole graph"),
+            (free, "CPU", True, "", r"\{'N': \.\.\.\}"),
+            (onnx.ModelProto(), "CPU", True, "", "ONNX's format"),
+            (parsed(NOT_FIXED[0]), "CPU", True, "", "not only"),
         ):
-            session = mock.Mock()
-            session.get_inputs.return_value = [mock.Mock(shape=[size])]
-            session.get_provider_graph_assignment_info.return_value = [mock.Mock(ep_name=ep) for ep in eps]
-            with self.subTest(why, eps=eps), mock.patch.object(fixed_shapes, "_is_examined", return_value=examined):
-                self.assertRegex(fixed_shapes.why_serial(model, session), why)
+            device_of_plugin = mock.Mock(ep_name=OPENVINO)
+            device_of_plugin.device.type.name = plugin
+            devices = [device_of_plugin] if plugin else []
+            with self.subTest(why), mock.patch.object(presence, "plugin_devices", lambda devices=devices: devices):
+                self.assertRegex(fixed_shapes.why_serial(made, session_of(made), is_whole, device), why)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ from unittest import mock
 
 import numpy as np
 from helpers.children import run_code
-from helpers.execution_providers import HAS_BUILT_IN_OPENVINO
 from helpers.locks import SOON, Held, check, check_free, in_alone
-from helpers.models import caught, open_session, parsed, two_nodes
+from helpers.models import caught, open_session, two_nodes
 from helpers.threads import needs_global_lock
 
 import onnxruntime.backend
@@ -32,7 +31,7 @@ from onnxruntime.backend.session.construction import Construction, SessionPart
 X = np.ones((2, 3), np.float32)
 CAPTURING = {"enable_cuda_graph": "1"}
 # The modules that no program needs whose sessions run on the CPU EP.
-RARE = ("capture", "environment", "free_dimensions", "locks", "openvino")
+RARE = ("capture", "environment", "locks", "openvino")
 
 
 def session_on(*eps: str, **options: dict[str, str]) -> onnxruntime.InferenceSession:
@@ -159,20 +158,6 @@ class WithoutGlobalLockTest(unittest.TestCase):
         self.assertEqual(len(rep.run([X])), 1)
         with rep.device_lock():
             pass
-
-
-@needs_global_lock
-class LeftOutTest(unittest.TestCase):
-    @unittest.skipUnless(HAS_BUILT_IN_OPENVINO, "needs OpenVINO's built-in EP")
-    def test_openvino_is_left_out_of_a_session_that_does_not_specify_it(self):
-        model = parsed(
-            """(float[2] h, float[2] m, float[2] o, int64 n) => (float[2] y, float[2] z) {
-            y, z = Loop(n, , h, m) <body = b (int64 i, bool c, float[2] h0, float[2] m0) =>
-            (bool d, float[2] t, float[2] m0) { d = Identity(c) h1 = Add(h0, o) t = Tanh(h1) }> }"""
-        )
-        with self.assertWarnsRegex(RuntimeWarning, f"{OPENVINO} is left out: .* terminates the process"):
-            rep = onnxruntime.backend.prepare(model)
-        self.assertNotIn(OPENVINO, rep.providers)
 
 
 if __name__ == "__main__":

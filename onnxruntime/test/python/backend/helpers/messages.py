@@ -175,9 +175,8 @@ prepare(provider_options={CANN: {}})
     provider_options['CANNExecutionProvider']: the execution provider is not available in this process. Available: ...
 under(EXCLUDE, CUDA, provider_options={CUDA: {}})
     provider_options['CUDAExecutionProvider']: the environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS excludes it
-prepare(two_nodes(("N", 2**14)), free_dimension_overrides={"N": 2**12})
-    free_dimension_overrides: input 'X' would have 67108864 elements. The maximum is ..., because ORT computes
-    size-dependent values when it loads the model
+prepare(two_nodes(("N", 2**14)), free_dimension_overrides={"N": 2**16})
+    free_dimension_overrides: input 'X' would have 1073741824 elements. The maximum is 268435456
 presence.reject_device("CUDA", ["CPU"])
     device: 'CUDA' is not supported. This ORT build supports: CPU. ...CUDAExecutionProvider requires an NVIDIA GPU with
     its driver, and the base onnxruntime-gpu. To install this base, set the environment variable ORT_BACKEND_BASE to
@@ -326,12 +325,12 @@ under(CONFIG, '{"plugins": ["json"]}')
     EP=LIBRARY{FROM}
 read_back_otherwise()
     session_config['session.intra_op.allow_spinning'] was sent as '0', but ORT holds '1'
-replacement.renew(open_session(), None)
+after_a_failed_run_of_a_session_of_the_caller()
     A run failed inside OpenVINOExecutionProvider, and the session may return values of earlier runs. The backend cannot
     replace a session that the caller created or changed. Create a new session and prepare it
 after_a_change_of_the_file()
-    A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file or its
-    external data has changed. Prepare the model again
+    A run failed inside OpenVINOExecutionProvider, and the session could not be replaced: the model's file has
+    changed. Prepare the model again
 capturing(CUDA, TENSORRT)
     CUDAExecutionProvider and TensorrtExecutionProvider both capture, and ORT replays the graph of one: leave it to one
     of them

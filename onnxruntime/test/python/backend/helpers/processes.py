@@ -58,7 +58,6 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
         mock.patch.object(verification, "get_device", lambda: build),
-        mock.patch.object(threads, "usable_cores", lambda: 2),
     ):
         yield here
 
