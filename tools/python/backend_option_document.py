@@ -49,10 +49,8 @@ To list the reviewed names that are refused, with the reasons, run `python -m on
 """
 DIMENSIONS = f"""\
 `free_dimension_overrides={{name: size}}` is a keyword argument of the backend. Each name is the name of a free
-(symbolic) dimension of the model's inputs. Each size is {FREE_DIMENSION.kind.accepts}. The number of elements of each
-input is limited, too. With ONNX Runtime before 1.27, and with EPs that compile models, the elements that a model
-computes from sizes alone are limited, too. After `prepare` has created the session, it checks the sizes of the
-session's inputs.
+(symbolic) dimension of the model's inputs. Each size is {FREE_DIMENSION.kind.accepts}. An input can have at most
+2**28 elements. After `prepare` has created the session, it checks the sizes of the session's inputs.
 """
 PROVIDER_OPTIONS = """\
 ## Options of execution providers

@@ -41,8 +41,7 @@ _MINIMAL = "optimization.minimal_build_optimizations"
 RECORD_ASSIGNMENT = "session.record_ep_graph_assignment_info"
 FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 # ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. This is the most
-# that it may fold: in bytes of each value, where ORT has a cap, and else in elements, of which each takes 12 bytes in
-# ORT 1.24.1 and 9 to 17 in OpenVINO.
+# that it may fold together with sizes, in bytes of each value.
 MOST_FOLDED = 2**24
 
 # Conditions.

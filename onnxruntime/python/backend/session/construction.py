@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import call
-from types import ModuleType
 from typing import Any, ClassVar
 
 from onnxruntime import InferenceSession, SessionOptions
@@ -20,7 +19,7 @@ from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
 from onnxruntime.backend.runs.direct_route import Guard
-from onnxruntime.backend.session import attaching, failures, missing_providers
+from onnxruntime.backend.session import attaching, failures, free_dimensions, missing_providers
 
 _RELEASED_OPSETS = "session.allow_released_opsets_only"  # ORT before 1.32 ignores it
 
@@ -85,7 +84,7 @@ class Construction:
             registered = extensions.register(options, self.libraries)
         shapes = NOTHING
         if permit.sizes:
-            shapes = free_dimensions().apply(options, permit, self.model)
+            shapes = free_dimensions.apply(options, permit, self.model)
         if permit.explicit:
             self.providers = attaching.attach(options, permit)
         return registered, shapes
@@ -161,13 +160,6 @@ class Construction:
             text = f"ORT created the session with {listed}, but provider_options specifies {names}, in this order"
             raise RuntimeError(f"{text}. {advice}")
         return session
-
-
-def free_dimensions() -> ModuleType:
-    """Return the module for free dimension overrides."""
-    from onnxruntime.backend import free_dimensions  # imports onnx.reference, which takes long  # noqa: PLC0415
-
-    return free_dimensions
 
 
 def config_entry(options: SessionOptions, key: str) -> str:

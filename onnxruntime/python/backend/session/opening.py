@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError, reworded
-from onnxruntime.backend.session import construction, failures, model_file, presence, selection
+from onnxruntime.backend.session import failures, free_dimensions, model_file, presence, selection
 from onnxruntime.backend.session.construction import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
@@ -49,5 +49,5 @@ def create(
             reason = f"{problem}. ORT error: {error}"
         raise reworded(type(error), reason) from None
     if permit.sizes:
-        construction.free_dimensions().verify(session, shapes, permit.sizes)
+        free_dimensions.verify(session, shapes, permit.sizes)
     return session, wanted.permit, registered

@@ -35,8 +35,6 @@ LAYERS = (
     "openvino",
     "locks",
     "session",
-    "free_dimensions",
-    "session.model_file",
     "runs",
     "libraries",
     "request",
@@ -62,7 +60,6 @@ IN_FUNCTIONS = {
     f"{PACKAGE}.capture.sessions",
     f"{PACKAGE}.environment.narrowing",
     f"{PACKAGE}.environment.variable",
-    f"{PACKAGE}.free_dimensions",
     f"{PACKAGE}.locks",
     f"{PACKAGE}.openvino.sessions",
 }
@@ -77,7 +74,7 @@ IMPORTED_BY = {
     "tempfile": {"command_line"},
     # In Python 3.11, it has a lock for each class, which a fork can leave taken.
     "functools.cached_property": set(),
-    "numpy": {"allowlist", "capture", "command_line", "comparison", "free_dimensions", "openvino", "runs"},
+    "numpy": {"allowlist", "capture", "command_line", "comparison", "openvino", "runs"},
     "onnx": {
         "allowlist",
         "backend",
@@ -85,15 +82,12 @@ IMPORTED_BY = {
         "capture",
         "command_line",
         "conformance",
-        "free_dimensions",
         "openvino",
         "runs",
         "session",
     },
     "onnxruntime.capi": {"errors", "packages", "runs", "session"},
-    "onnxruntime.InferenceSession": {
-        *("backend", "backend_rep", "capture", "free_dimensions", "locks", "openvino", "runs", "session")
-    },
+    "onnxruntime.InferenceSession": {*("backend", "backend_rep", "capture", "locks", "openvino", "runs", "session")},
     # A run, and the steps of prepare, do not depend on names of options.
     f"{PACKAGE}.allowlist.providers": {"allowlist", "command_line", "environment", "session"},
 }

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 from unittest import mock
 
@@ -23,23 +23,23 @@ from helpers.observable_models import model
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import free_dimensions
 from onnxruntime.backend.allowlist import session_config
 from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.runs.errors import InputError
+from onnxruntime.backend.session import free_dimensions
 
-# Whether ORT has the cap of folded values. Otherwise, the values of all sizes together are limited.
+# Whether ORT has the cap of folded values.
 CAPPED = session_config.SESSION_CONFIG[session_config.FOLDING_CAP].since <= RELEASE
-MOST = 2**24 if CAPPED else 2**12
+MOST = 2**24  # of a size
 
 # Z is in the output only.
 OPEN = model("(float[N, M] X, float[N, 1] W) => (float[2, Z] Y) { S = Add(X, W) I = NonZero(S) Y = Cast<to=1>(I) }")
 
 
 def prepare(model, **keywords):
-    """Prepare a model on the CPU EP, because other EPs permit smaller sizes only."""
+    """Prepare a model on the CPU EP."""
     return onnxruntime.backend.prepare(model, provider_options={}, **keywords)
 
 
@@ -90,91 +90,28 @@ class FreeDimensionOverridesTest(unittest.TestCase):
         self.assertEqual(refused.exception.keyword, "free_dimension_overrides")
         self.assertIn(key, (None, refused.exception.key))
 
-    def test_an_input_that_becomes_too_large(self):
-        most = 2**25 if CAPPED else 2**24
-        self.assertEqual(self.shapes({"N": MOST, "M": most // MOST})[0], [MOST, most // MOST])
-        # The model's own dimensions count, and a dimension without elements does not hide the others.
-        fixed = two_nodes((most // 4096 + 1, "N"))
-        self.assertEqual(self.shapes({"N": 4094}, fixed), [[most // 4096 + 1, 4094]])
-        self.assert_refused("", {"N": 4096}, fixed)
-        self.assert_refused("", {"N": 4096, "M": 4096}, two_nodes(("N", 3, "M")))
-        self.assert_refused("", {"N": MOST, "M": 4096}, two_nodes((0, "N", "M", 2)))
+    def test_sizes_of_an_input_together(self):
+        most = 2**28
+        for shape, sizes, permitted in (
+            (("N", 3, 224, 224), {"N": 1024}, True),
+            (("N", 3, "H", "W"), {"N": 32, "H": 1080, "W": 1920}, True),
+            (("N", 1, "T"), {"N": 64, "T": 16_000 * 60}, True),
+            (("N", "M"), {"N": MOST, "M": 16}, True),
+            (("N", "M"), {"N": MOST, "M": 17}, False),
+            (("N", "M"), {"N": MOST}, True),  # a free dimension counts as one
+            ((most // 4096 + 1, "N"), {"N": 4095}, True),
+            ((most // 4096 + 1, "N"), {"N": 4096}, False),  # the model's own dimensions count
+            ((0, "N", "M", 2), {"N": MOST, "M": 16}, False),  # and one without elements does not hide the others
+        ):
+            made = two_nodes(shape).SerializeToString()
+            with self.subTest(shape=shape, sizes=sizes):
+                if permitted:
+                    free_dimensions.apply(onnxruntime.SessionOptions(), Permit("", True, {}, sizes=sizes), made)
+                else:
+                    self.assert_refused("", sizes, made)
         # An input that no override changes may be larger.
         beside = model(f"(float[N] X, float[{most + 1}] W) => (float[N] Y) {{ Y = Identity(X) }}")
         self.assertEqual(self.shapes({"N": 2}, beside), [[2], [most + 1]])
-
-    def test_all_sizes_together_are_limited_if_folding_is_not_capped(self):
-        """ORT before 1.27 has no cap, and OpenVINO folds by itself."""
-        matrix = "(float[B, S] X) => (float[P, Q] Y) {{ {} }}".format
-        negated = "() => (float[P, Q] z) { z = Neg(X) }"
-        branches = f"Y = If(t) <then_branch=a {negated}, else_branch=b {negated}>"
-        filled = "() => (float[P, Q] z) { s = Shape(X) z = ConstantOfShape(s) }"
-        hidden = matrix(f"Y = If(t) <then_branch=a {negated}, else_branch=b {filled}>")
-        none = matrix("Y = Neg(X)")
-        mask = matrix("s = Shape(X) c = ConstantOfShape(s) Y = Add(X, c)")
-        square = matrix(
-            "s = Shape<start=1>(X) n = Mul(s, two) ss = Concat<axis=0>(n, s) c = ConstantOfShape(ss) "
-            "m = ReduceMax<keepdims=0>(c) Y = Add(X, m)"
-        )
-        cube = "s = Shape(X) sss = Concat<axis=0>(s, s, s) e = ConstantOfShape(sss) "
-        cube_beside = matrix(f"{cube} {branches}")
-        cube = matrix(f"{cube} m = ReduceMax<keepdims=0>(e) Y = Add(X, m)")
-        image = "f = Conv<pads=[1, 1, 1, 1]>(X, w) s = Shape<start=2>(f) grid = ConstantOfShape(s) Y = Add(f, grid)"
-        image = f"(float[B, 3, H, W] X) => (float[P, Q, R, T] Y) {{ {image} }}"
-        # Positions as older exporters write them: NonZero of ones, whose number onnx cannot infer.
-        positions = matrix(
-            "s = Shape<start=1>(X) ones = ConstantOfShape<value=one>(s) i = NonZero(ones) j = Transpose(i) "
-            "f = Cast<to=1>(i) g = Cast<to=1>(j) both = Add(f, g) Y = Add(X, both)"
-        ).replace("<value=one>", "<value=float[1] {1.0}>")
-        weights = {"w": np.ones((4, 3, 3, 3), np.float32), "t": np.array(True), "two": np.array([2])}
-        for graph, sizes, permitted in (
-            (none, {"B": 8, "S": 2**20}, True),  # no value depends on sizes alone
-            (mask, {"S": 2**12}, True),  # its square is the limit
-            (square, {"B": 1, "S": 2896}, True),
-            (square, {"B": 1, "S": 2897}, False),
-            (cube, {"B": 1, "S": 255}, True),
-            (cube, {"B": 1, "S": 256}, False),
-            (mask, {"S": 2**12 + 1}, False),  # B is free: the number of elements is unknown
-            (mask, {"B": 1, "S": 2**16}, True),
-            (mask, {"B": 255, "S": 2**16}, True),
-            (mask, {"B": 256, "S": 2**16}, False),  # the limit, and the shape itself
-            (image, {"B": 1, "H": 1080, "W": 1920}, True),
-            (image, {"B": 1, "H": 2, "W": 4097}, True),
-            (positions, {"S": 512}, True),
-            (positions, {"S": 8192}, False),
-            (matrix(branches), {"B": 8, "S": 4096}, True),  # they read no shape
-            (hidden, {"B": 8, "S": 4096}, False),
-            (cube_beside, {"B": 1, "S": 256}, False),
-        ):
-            with self.subTest(graph, sizes=sizes):
-                self.check(model(graph, **weights), sizes, permitted)
-        mask = model(mask)
-        with mock.patch.object(free_dimensions, "RELEASE", (1, 26)):
-            self.assert_refused("", {"S": 4097}, mask)
-
-    def test_weights_do_not_count(self):
-        """ORT and EPs fold a node of weights with any sizes."""
-        graph = "(float[B, S] X) => (float[B, S] Y) { s = Shape(X) e = Expand(t, s) f = Neg(w) "
-        made = model(
-            f"{graph} m = ReduceMax<keepdims=0>(f) a = Add(X, e) Y = Add(a, m) }}",
-            t=np.ones(1, np.float32),
-            w=np.ones(2**24, np.float32),
-        )
-        self.check(made, {"B": 1, "S": 8}, True)
-
-    def check(self, made: bytes, sizes: dict, permitted: bool) -> None:
-        """Check whether an EP that folds by itself receives sizes."""
-        compiling = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes=sizes)
-        expected = contextlib.nullcontext() if permitted else self.assertRaises(NotPermittedError)
-        with expected:
-            free_dimensions.apply(onnxruntime.SessionOptions(), compiling, made)
-
-    def test_functions_are_checked(self):
-        body = "(x) => (y) { s = Shape(x) c = ConstantOfShape(s) y = Add(x, c) }"
-        function = f'<domain: "local", opset_import: ["": 21]> Mask {body}'
-        made = model("(float[B, S] X) => (float[P, Q] Y) { Y = local.Mask(X) }", function)
-        self.check(made, {"B": 16, "S": 2**16}, True)
-        self.check(made, {"B": 256, "S": 2**16}, False)
 
     @unittest.skipUnless(CAPPED, "ORT before 1.27 has no cap")
     def test_no_larger_cap_of_a_caller(self):
@@ -190,31 +127,38 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             self.assertEqual(refused.exception.key, session_config.FOLDING_CAP)
 
     @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
-    def test_the_check_takes_little(self):
-        """Vectors as long as the largest input, and many nodes: onnx's inference with values takes gigabytes."""
+    def test_the_check_takes_no_memory_for_weights(self):
         code = """
-            import resource
-            import onnxruntime
+            import pathlib, resource, sys
             import numpy as np
+            import onnxruntime
             from helpers.observable_models import model
-            from onnxruntime.backend import free_dimensions
             from onnxruntime.backend.allowlist.permit import Permit
-            vectors = {"flat": np.array([-1]), "one": np.array([1])}
-            nodes = "v0 = Reshape(X, flat) " + "".join(f"v{n + 1} = Add(v{n}, one) " for n in range(8))
-            made = model(f"(int64[B, S] X) => (int64[N] Y) {{ {nodes} s = Shape(v8) Y = Expand(v8, s) }}", **vectors)
-            before = resource.getrusage(resource.RUSAGE_SELF)
-            permit = Permit("", True, {"OpenVINOExecutionProvider": {}}, sizes={"B": 4096, "S": 4096})
-            free_dimensions.apply(onnxruntime.SessionOptions(), permit, made)
-            after = resource.getrusage(resource.RUSAGE_SELF)
-            print((after.ru_maxrss - before.ru_maxrss) >> 10, after.ru_utime - before.ru_utime)
+            from onnxruntime.backend.session import free_dimensions
+            made = model("(float[N] X) => (float[N] Y) { Y = Add(X, w) }", w=np.ones(2**25, np.float32))
+            pathlib.Path(sys.argv[1]).write_bytes(made)
+            permit = Permit("", True, {}, sizes={"N": 1})
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            for source in (made, sys.argv[1]):
+                free_dimensions.apply(onnxruntime.SessionOptions(), permit, source)
+            print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
         """
-        done = run_code(textwrap.dedent(code))
+        with tempfile.TemporaryDirectory() as folder:
+            done = run_code(textwrap.dedent(code), str(pathlib.Path(folder, "model.onnx")))
         self.assertEqual(done.returncode, 0, done.stderr)
-        megabytes, seconds = map(float, done.stdout.split())
-        self.assertLess(megabytes, 100)
-        self.assertLess(seconds, 5)
+        self.assertLess(int(done.stdout), 32)
 
-    @unittest.skipUnless(sys.platform == "linux", "reads the memory of a process from Linux")
+    def test_damaged_models(self):
+        """A run of one byte, as in erased memory, takes no time that grows with the square of its length."""
+        for damaged in (b"", b"\x08\x08", OPEN[:-5], b"\x08\x08" + b"\xff" * 2**20, b"ORTM" * 9):
+            with self.subTest(damaged[:9]), no_session_opens(), self.assertRaises(RuntimeError):
+                before = time.process_time()
+                prepare(damaged, free_dimension_overrides={"N": 1})
+            self.assertLess(time.process_time() - before, 5)
+
+    @unittest.skipUnless(
+        sys.platform == "linux" and CAPPED, "reads the memory of a process; ORT before 1.27 has no cap"
+    )
     def test_a_size_does_not_make_the_session_fold_gigabytes(self):
         """Masks of N x N, one with a chain of nodes, and their product with a batch, in a separate process."""
         code = """
@@ -240,14 +184,7 @@ class FreeDimensionOverridesTest(unittest.TestCase):
             print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10, flush=True)
             os._exit(0)
         """
-        for shape, sizes in (
-            ("S", f"{2**24}"),
-            ("S,S", "4096"),
-            ("S,S", "16384"),
-            ("S,S,S", "1024"),
-            ("S,S,S", "5000"),
-            ("B,S,S", "64,8192"),
-        ):
+        for shape, sizes in (("S,S", "16384"), ("S,S,S", "5000"), ("B,S,S", "64,8192")):
             with self.subTest(shape, sizes=sizes):
                 done = run_code(textwrap.dedent(code), shape, sizes)
                 self.assertEqual(done.returncode, 0, done.stderr)
