@@ -22,7 +22,7 @@ from benchmarks import record, report
 from benchmarks.comparison import BY_HAND, RATIO, VALUE, Comparison, Figure, Row, figure
 
 # Modules of this package with COMPARISONS that every machine can run. Others can be specified.
-SUBJECTS = ("run_path", "prepare_path", "memory", "concurrency")
+SUBJECTS = ("run_path", "prepare_path", "memory", "concurrency", "comparing")
 FREE_THREADED = "free_threaded"  # measured with another Python
 
 

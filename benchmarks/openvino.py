@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 
 import onnxruntime.backend
-from benchmarks import models
+from benchmarks import comparing, models
 from benchmarks.comparison import Comparison
 from benchmarks.sampling import together
 from onnxruntime import InferenceSession
-from onnxruntime.backend.provider_names import OPENVINO
+from onnxruntime.backend.provider_names import CPU, OPENVINO
 
 
 def _sides(
@@ -63,6 +63,9 @@ def _comparisons() -> Iterator[Comparison]:
                 options["num_streams"] = streams
             sides = partial(_sides, model, array, is_free, threads, options)
             yield Comparison(f"{name}, {setting}", sides, limit, stock=False)
+    on_cpu, on_openvino = ({"provider_options": {ep: {}}} for ep in (CPU, OPENVINO))
+    name = "compare, Magika, beside a session on the CPU EP"
+    yield Comparison(name, partial(comparing.beside, on_cpu, on_openvino), 1.05, stock=False, rounds=10)
 
 
 COMPARISONS = tuple(_comparisons())

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -24,15 +25,16 @@ from onnxruntime.backend.session.nodes import most_frequent
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 
 
-def try_each(model: str, repeat: int, plugins: list[str], extensions: list[str]) -> list[dict]:
+def try_each(model: str, repeat: int, chosen: argparse.Namespace) -> list[dict]:
     """Return each EP of this process, with its devices, its nodes of the model, and the reason if it fails.
 
     Of the configuration of the environment, only the libraries apply.
     """
-    environment: dict[str, list[str]] = {"plugins": plugins, "extensions": extensions}
+    config = {"plugins": chosen.plugin, "extensions": chosen.extension}
     with contextlib.suppress(RuntimeError):  # a mistake in the environment
-        environment["extensions"] = [*extensions, *of_environment().get("extensions", ())]
-    variables = os.environ | {ENVIRONMENT: json.dumps(environment)}
+        libraries = of_environment()
+        config = {keyword: [*names, *libraries.get(keyword, ())] for keyword, names in config.items()}
+    variables = os.environ | {ENVIRONMENT: json.dumps(config)}
 
     def try_ep(ep: str) -> tuple[dict, str]:
         return in_child(["run", f"--repeat={repeat}", f"--ep={ep}", "--json", "--", model], variables)

@@ -20,6 +20,7 @@ import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations, each_provider
 from onnxruntime.backend.command_line.output import Table, pairs
+from onnxruntime.backend.command_line.run import add_libraries
 from onnxruntime.backend.errors import ENVIRONMENT, warn
 
 _VARIABLES = (
@@ -33,11 +34,15 @@ _TWO_NODES = """<ir_version: 7, opset_import: ["": 13]>
 two_nodes (float[1, 4] X) => (float[1, 4] Y) { Z = Neg(X) Y = Abs(Z) }"""
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_libraries(parser)
+
+
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
-        providers = each_provider.try_each(str(model), 1, chosen.plugin, [])
+        providers = each_provider.try_each(str(model), 1, chosen)
     # The distributions that contain ORT.
     names = set(importlib.metadata.packages_distributions().get("onnxruntime", ()))
     wheels = sorted(f"{name} {importlib.metadata.version(name)}" for name in names)

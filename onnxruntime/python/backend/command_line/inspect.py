@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from onnxruntime.backend.command_line import each_provider
 from onnxruntime.backend.command_line.output import MistakeError, Table, pairs
-from onnxruntime.backend.command_line.run import add_extension
+from onnxruntime.backend.command_line.run import add_libraries
 from onnxruntime.backend.comparison.inputs import declaration, declared
 from onnxruntime.backend.comparison.side import Side
 from onnxruntime.backend.provider_names import CPU
@@ -19,7 +19,7 @@ from onnxruntime.backend.provider_names import CPU
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an ONNX or ORT file")
-    add_extension(parser)
+    add_libraries(parser)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
@@ -33,7 +33,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "model": chosen.model,
         "inputs": list(map(declared, session.get_inputs())),
         "outputs": list(map(declared, session.get_outputs())),
-        "providers": each_provider.try_each(chosen.model, 0, chosen.plugin, chosen.extension),
+        "providers": each_provider.try_each(chosen.model, 0, chosen),
     }, 0
 
 

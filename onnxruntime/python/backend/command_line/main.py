@@ -21,7 +21,6 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import check, info, inspect, options, output, run
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.comparison.results import problem
-from onnxruntime.backend.errors import warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import of_environment
@@ -29,7 +28,6 @@ from onnxruntime.backend.runs.errors import InputError
 
 PROGRAM = "python -m onnxruntime.backend"
 _COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run}
-_WITH_PLUGINS = ("info", "inspect", "run")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     with output.result_stream() as out:
         try:
             _preload()
-            if chosen.name in _WITH_PLUGINS:
+            if hasattr(chosen, "plugin"):
                 chosen.plugin = _register(chosen.plugin)
             result, status = chosen.command.execute(chosen)
             output.progress()
@@ -110,12 +108,8 @@ def _parser() -> _Parser:
         description = (module.__doc__ or "").strip()  # none with python -OO
         purpose = description[:1].lower() + description[1:].partition(".")[0]
         command = commands.add_parser(name, help=purpose, description=description, allow_abbrev=False)
-        if hasattr(module, "add_arguments"):
-            module.add_arguments(command)
-        command.set_defaults(command=module, name=name)
-        if name in _WITH_PLUGINS:
-            use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
-            command.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
+        module.add_arguments(command)
+        command.set_defaults(command=module)
         command.add_argument("--log", action="store_true", help="print the warnings and errors in ORT's log")
         command.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -130,10 +124,7 @@ def _preload() -> None:
 
 
 def _register(specified: list[str]) -> list[str]:
-    """Register the plugins of the command line and of the environment, and return those that are registered.
-
-    A mistake in the environment is only a warning: ``prepare`` raises it, too.
-    """
+    """Register plugins, and those of the environment. Return the specified ones with absolute paths."""
     names = []
     for plugin in specified:
         ep, _, library = plugin.partition("=")
@@ -142,11 +133,6 @@ def _register(specified: list[str]) -> list[str]:
         plugins.register(names, origin="")
     except RuntimeError as error:
         raise MistakeError(error) from None
-    with contextlib.suppress(RuntimeError):
-        for name in of_environment().get("plugins", []):
-            try:
-                plugins.register([name])
-                names.append(name)
-            except RuntimeError as error:
-                warn(str(error))
+    with contextlib.suppress(RuntimeError):  # prepare raises it
+        plugins.register(of_environment().get("plugins", ()))
     return names

@@ -31,8 +31,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     found = []
     for title, provider, rules in _tables(chosen.scope or ""):
         entries: dict[bool, list[dict]] = {True: [], False: []}  # by whether they are permitted
-        of_every = EVERY_EP.refused if provider and chosen.scope else {}
-        merged: dict[str, Rule | Refused] = {**of_every, **rules.refused, **rules}
+        merged: dict[str, Rule | Refused] = {**rules.refused, **rules}
         for name, rule in sorted(merged.items()):
             entry = _described(name, rule)
             if chosen.search.lower() in f"{name} {_sentences(entry)}".lower():
@@ -57,12 +56,13 @@ def _tables(scope: str) -> Iterator[tuple[str, str, Rules]]:
     if name in ("", "run"):
         yield "run_config", "", run_config.RUN_CONFIG
         yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES
-    if not scope:
-        yield "every EP", "", EVERY_EP
+    provider = provider_named(scope)
     for ep, kinds in PROVIDERS.items():
-        if not scope or ep == provider_named(scope):
+        if not scope or ep == provider:
             for kind, rules in kinds.items():
                 yield f"{ep} ({kind})", ep, rules
+    if not scope or provider:
+        yield "every EP", "", EVERY_EP
 
 
 def _described(name: str, rule: Rule | Refused) -> dict:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -37,9 +36,6 @@ from onnxruntime.backend.session.nodes import most_frequent
 
 _BOOLS = {"true": True, "false": False}
 _BAR = 10  # characters, at most: the table fits into 80 columns
-_HEAD = ("configuration", "p50 ms", "p90 ms", "p99 ms", "runs", "", "ratio to 1", "outputs")
-_OF_ONE = (1, 2, 3, 4)  # columns
-_OF_SEVERAL = (0, 1, 2, 4, 5, 6, 7)
 # Keyword argument to flags, metavariable, and help.
 _SETTINGS = {
     "provider_options": (
@@ -60,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", metavar="MODEL", help="an ONNX or ORT file")
     for keyword, (flags, form, use) in _SETTINGS.items():
         add(*flags, metavar=form, dest=keyword, help=use, **several)
-    add_extension(parser)
+    add_libraries(parser)
     use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON|-", help=use, **several)
     use = "set an input to VALUE: FILE.npy, JSON such as 16000, [1,2] or '[\"text\"]', or random (default: random)"
@@ -78,9 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add(f"--{name}", metavar="X", type=float, default=default, help=use)
 
 
-def add_extension(parser: argparse.ArgumentParser) -> None:
+def add_libraries(parser: argparse.ArgumentParser) -> None:
     use = "register a custom operator library: PACKAGE, such as onnxruntime_extensions, or LIBRARY"
     parser.add_argument("--extension", metavar="PACKAGE|LIBRARY", action="append", default=[], help=use)
+    use = "register a plugin EP: PACKAGE, such as onnxruntime_ep_openvino, or LIBRARY under the name EP"
+    parser.add_argument("--plugin", metavar="PACKAGE|EP=LIBRARY", action="append", default=[], help=use)
 
 
 def _number_of_runs(text: str) -> int:
@@ -173,17 +171,14 @@ def _ep_and_option(text: str) -> tuple[str, str]:
 def tables(result: dict) -> Iterator[Table]:
     """Yield the inputs, what is particular to each configuration, and a table that compares them."""
     found = result["configurations"]
-    facts = {"model": result["model"], "inputs": list(map(inputs.declaration, result["inputs"]))}
-    if len(found) == 1:
-        yield pairs(facts | _facts(found[0]))
-    else:
-        yield pairs(facts)
-        for number, one in enumerate(found, 1):
-            yield pairs(_facts(one), f"{number}: {one['configuration']}")
-    rows = list(map(_row, itertools.count(1), found, _bars(found)))
-    if any(one.get("latency_ms") for one in found):
-        columns = _OF_ONE if len(found) == 1 else _OF_SEVERAL
-        yield Table([[row[column] for column in columns] for row in rows], [_HEAD[column] for column in columns])
+    yield pairs({"model": result["model"], "inputs": list(map(inputs.declaration, result["inputs"]))})
+    rows = []
+    for number, (one, bar) in enumerate(zip(found, _bars(found), strict=True), 1):
+        label = f"{number}: {one['configuration']}"
+        yield pairs(_facts(one), label)
+        rows.append([label, *_figures(one["latency_ms"], number == 1), Cell(bar, "note"), _outputs(one)])
+    if any(one["latency_ms"] for one in found):
+        yield Table(rows, ("configuration", "p50 ms", "p99 ms", "runs", "ratio to 1", "", "outputs"))
 
 
 def _facts(one: dict) -> dict[str, object]:
@@ -205,38 +200,30 @@ def _facts(one: dict) -> dict[str, object]:
 
 
 def _bars(found: list[dict]) -> list[str]:
-    """Return a bar for each configuration: its latency, and lighter, the interval of the ratio to the first."""
-    latencies = [one.get("latency_ms") or {"p50": 0, "ratio_interval": None} for one in found]
-    of_first = latencies[0]["p50"]
-    ends = []
-    for latency in latencies:
-        interval = latency["ratio_interval"]
-        ends.append([of_first * ratio for ratio in interval] if interval else [latency["p50"]] * 2)
-    scale = _BAR / (max(high for _, high in ends) or 1)
+    """Return a bar for each ratio to the first configuration. The light part is the interval of the ratio."""
+    intervals = [(one["latency_ms"] or {}).get("ratio_interval") or (0, 0) for one in found]
+    scale = _BAR / max(1, *(high for _, high in intervals))
     bars = []
-    for low, high in ends:
+    for low, high in intervals:
         dark = round(scale * low)
         bars.append("\N{FULL BLOCK}" * dark + "\N{LIGHT SHADE}" * (round(scale * high) - dark))
-    return bars
+    return bars if len(found) > 1 else [""]
 
 
-def _row(number: int, one: dict, bar: str) -> list[Cell | str]:
-    label = f"{number}: {one['configuration']}"
-    latency = one.get("latency_ms")
-    if not latency:
-        return [label, *[""] * 6, _outputs(one)]
-    figures = [_milliseconds(latency[name]) for name in ("p50", "p90", "p99")]
+def _figures(latency: dict | None, is_first: bool) -> Iterator[Cell | str]:
+    """Yield the percentiles in milliseconds with three digits or more, the number of runs, and the ratio."""
+    if latency is None:
+        yield from [""] * 4
+        return
+    for name in ("p50", "p99"):
+        yield f"{latency[name]:,.{max(0, 2 - math.floor(math.log10(latency[name])))}f}"
+    yield str(latency["runs"])
     verdict = latency["verdict"]
-    ratio = ""
-    if verdict is not None and number > 1:
-        ratio = "{:.2f} ({:.2f} to {:.2f}) ".format(latency["ratio_to_first"], *latency["ratio_interval"]) + verdict
-    kind = {"faster": "good", "slower": "bad"}.get(verdict, "")
-    return [label, *figures, str(latency["runs"]), Cell(bar, "note"), Cell(ratio, kind), _outputs(one)]
-
-
-def _milliseconds(value: float) -> str:
-    """Return a positive number with three digits or more."""
-    return f"{value:,.{max(0, 2 - math.floor(math.log10(value)))}f}"
+    if is_first or verdict is None:
+        yield ""
+        return
+    ratio = "{:.2f} ({:.2f} to {:.2f}) ".format(latency["ratio_to_first"], *latency["ratio_interval"])
+    yield Cell(ratio + verdict, {"faster": "good", "slower": "bad"}.get(verdict, ""))
 
 
 def _outputs(one: dict) -> Cell:

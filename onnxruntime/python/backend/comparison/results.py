@@ -21,7 +21,7 @@ APPLIED = ("provider_options", "session_options", "session_config", "run_config"
 def described(side: Side, first: Side) -> dict:
     """Return the results of a side as data."""
     rep = side.rep
-    result: dict = {"configuration": side.label, "error": None}
+    result: dict = {"configuration": side.label, "error": None, "outputs": [], "latency_ms": None}
     if side.error is not None:
         result["error"] = problem(side.error)
         if any(map(side.config.get, LIBRARIES)):  # they are in the environment during the call

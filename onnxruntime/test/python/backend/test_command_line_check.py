@@ -22,7 +22,6 @@ import onnxruntime
 from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.tables import LIBRARIES
 from onnxruntime.backend.environment import configuration
-from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.session import presence
 
 CUDA, QNN = "CUDAExecutionProvider", "QNNExecutionProvider"
@@ -146,85 +145,50 @@ class CheckTest(CommandTest):
             "provider_options": {
                 "": {},
                 "NoSuchExecutionProvider": {"x": 1},
-                ABSENT: {"": 1, "enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30, "dump_graphs": 1},
+                ABSENT: {"": 1, "enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30},
                 CUDA: [],
             },
-            "session_config": {"": 1, WRITES: "x", SPINNING: 0, PREPACKING: None, "gpu_graph_id": 1},
-            "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1, "": 1},
+            "session_config": {"": 1, WRITES: "x", SPINNING: 0, PREPACKING: None},
+            "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1},
             "session_options": [],
         }
         expected = [
-            ("sesion_config", "", ""),
-            ("extensions", "", ""),
-            ("session_options", "", ""),
-            ("provider_options", "NoSuchExecutionProvider", ""),
-            ("provider_options", CUDA, ""),
-            ("provider_options", "", ""),
-            ("provider_options", ABSENT, "enable_cann_graph"),
-            ("provider_options", ABSENT, "no_such"),
-            ("provider_options", ABSENT, "dump_graphs"),
-            ("provider_options", ABSENT, ""),
-            ("session_config", "", WRITES),
-            ("session_config", "", PREPACKING),
-            ("session_config", "", "gpu_graph_id"),
-            ("session_config", "", ""),
-            ("run_config", "", "gpu_graph_id"),
-            ("run_config", "", "line\nbreak"),
-            ("run_config", "", ""),
+            *((keyword, "", "") for keyword in ("sesion_config", "extensions", "session_options")),
+            *(("provider_options", ep, "") for ep in ("NoSuchExecutionProvider", CUDA, "")),
+            *(("provider_options", ABSENT, name) for name in ("enable_cann_graph", "no_such", "")),
+            *(("session_config", "", name) for name in (WRITES, PREPACKING, "")),
+            *(("run_config", "", name) for name in ("gpu_graph_id", "line\nbreak")),
         ]
         self.assertCountEqual(self.problems(config), expected)
-        for config in ({"provider_options": {CUDA: {"x": 1, "y": 2}}}, {"session_config": {"x": 1, "y": 2}}):
-            self.assertEqual([key for *_, key in self.problems(config)], ["x", "y"])
+        self.assertEqual([key for *_, key in self.problems({"session_config": {"x": 1, "y": 2}})], ["x", "y"])
         # An empty name is no name in a problem.
-        found = self.problems({"provider_options": {"": 5, CUDA: 5}})
-        self.assertEqual([provider for _, provider, _ in found], ["", CUDA])
+        self.assertEqual([ep for _, ep, _ in self.problems({"provider_options": {"": 5, CUDA: 5}})], ["", CUDA])
 
     def test_the_first_of_many_problems(self):
         """The search for similar names takes time for each problem, and each file name is searched for."""
         many = [f"unknown{number}" for number in range(2000)]
-        few = many[:200]  # a mapping has at most 256 entries
-        for config in (
-            dict.fromkeys(many, 1),
-            {"extensions": many},
-            {"session_config": dict.fromkeys(few, 1)},
-            {"provider_options": {name: {} for name in few}},
-            {"permit": {"session_config": dict.fromkeys(few, True)}},
-            {"unknown": 1, "session_config": dict.fromkeys(few, 1), "extensions": few},
-        ):
-            with self.subTest(str(config)[:80]):
-                self.assertEqual(len(self.problems(config)), 20)
+        few = dict.fromkeys(many[:200], 1)  # a mapping has at most 256 entries
+        for config in (few, {"extensions": many}, {"session_config": few}, {"unknown": 1, "run_config": few}):
+            self.assertEqual(len(self.problems(config)), 20)
 
     def test_a_problem_as_data(self):
-        for config, *setting in (
+        for config, keyword, provider, key, value in (
             ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "'x'"),
-            ({"sesion_config": {"a": 1}}, "sesion_config", "", "", ""),
             ({"provider_options": {CUDA: 5}}, "provider_options", CUDA, "", ""),
             ({"extensions": ["no.so"]}, "extensions", "", "no.so", ""),
             ({"permit": {"session_config": {"x": True}}}, "permit", "", "", ""),
         ):
-            with self.subTest(config):
-                (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
-                reason = problem.pop("reason")
-                self.assertTrue(reason)
-                self.assertIn(reason, problem.pop("message"))
-                self.assertEqual(problem, dict(zip(("keyword", "provider", "key", "value"), setting, strict=True)))
-
-    def test_a_message_of_a_library_is_one_line(self):
-        with mock.patch.object(extensions, "check", return_value=["a\nb"]):
-            (problem,) = json.loads(Ran("check", '{"extensions": ["x"]}', "--json").out)["problems"]
-        self.assertEqual((problem["message"], problem["reason"]), ("a b", "a\nb"))
+            (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
+            self.assertIn(problem.pop("reason"), problem.pop("message"))
+            self.assertEqual(problem, {"keyword": keyword, "provider": provider, "key": key, "value": value})
 
     def test_the_settings_of_callers(self):
         permit = {"session_options": {"intra_op_num_threads": [1, 2], "logid": True}, "session_config": {SPINNING: [0]}}
         self.assertEqual(self.json("check", json.dumps({"permit": permit}))["permit"], permit)
         self.assertIsNone(self.json("check", "{}")["permit"])
-        broken = {"session_config": {"x": True}, "session_options": {"y": [1]}, "provider_options": {"z": {"a": [1]}}}
-        self.assertEqual(self.problems({"permit": broken, "run_config": {"b": 1}})[:3], [("permit", "", "")] * 3)
-        self.assertEqual(self.problems({"permit": {"session_config": {SPINNING: 1}}}), [("permit", "", "")])
-
-    def test_too_many_entries(self):
-        many = {"session_config": dict.fromkeys(map(str, range(257)))}
-        self.assertEqual(self.problems(many), [("session_config", "", "")])
+        broken = {"session_config": {"x": True}, "provider_options": {"z": {"a": [1]}}}
+        found = self.problems({"permit": broken, "run_config": {"b": 1}})
+        self.assertEqual(found, [("permit", "", "")] * 2 + [("run_config", "", "b")])
 
     def test_text_that_is_not_a_configuration(self):
         for given in (
@@ -261,7 +225,7 @@ class CheckTest(CommandTest):
                 self.assertEqual(self.problems({keyword: ["no_such_package", "no.so"]}), problems)
 
     def test_warnings(self):
-        for action in ("default", "ignore", "error"):  # whatever PYTHONWARNINGS is
+        for action in ("ignore", "error"):  # whatever PYTHONWARNINGS is
             with self.subTest(action), warnings.catch_warnings(action=action):
                 ran = Ran("check", '{"run_config": {"gpu_graph_id": 3}}', "--json")
                 self.assertRegex(ran.err, r"\Awarning: [^\n]*gpu_graph_id[^\n]*\n\Z")

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import itertools
 import unittest
 from types import SimpleNamespace
 
@@ -14,16 +13,11 @@ from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
-from onnxruntime.backend.allowlist.rules import Refused, Rule, Table
+from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.command_line import options, output
 
-
-def reviewed(table: Table) -> dict[str, Rule | Refused]:
-    return {**table.refused, **table}
-
-
-SESSION_CONFIG = reviewed(session_config.SESSION_CONFIG)
+SESSION_CONFIG = session_config.SESSION_CONFIG | session_config.SESSION_CONFIG.refused
 
 
 class OptionsTest(CommandTest):
@@ -39,18 +33,13 @@ class OptionsTest(CommandTest):
         self.assertIn("--search spinning", self.mistake("options", "spinning"))
 
     def test_json(self):
-        found = self.json("options", "session", "--search", "spinning")
-        self.assertEqual(found["tables"][0]["title"], "session_config")
-        (entry,) = [entry for entry in found["tables"][0]["entries"] if entry["name"] == SPINNING]
-        rule = SESSION_CONFIG[SPINNING]
-        expected = {"name": SPINNING, "permitted": True, "effect": rule.effect, "accepts": rule.kind.accepts}
-        self.assertEqual(entry, expected | {"default": rule.default, "requires": options.conditions(rule)})
-        found = self.json("options", "session", "--refused", "--search", WRITES)
-        table = found.pop("tables")[0]
-        self.assertEqual(found, {"scope": "session", "search": WRITES, "listed": "refused"})
-        refused = SESSION_CONFIG[WRITES]
-        expected = {"name": WRITES, "permitted": False, "hazard": refused.hazard, "reason": refused.reason}
-        self.assertEqual(table, {"title": "session_config", "provider": "", "entries": [expected], "others": 0})
+        for flags, name, listed in (((), SPINNING, "permitted"), (("--refused",), WRITES, "refused")):
+            found = self.json("options", "session", "--search", name, *flags)
+            tables = found.pop("tables")
+            self.assertEqual(found, {"scope": "session", "search": name, "listed": listed})
+            self.assertEqual((tables[0]["title"], tables[0]["provider"]), ("session_config", ""))
+            (entry,) = [entry for entry in tables[0]["entries"] if entry["name"] == name]
+            self.assertEqual(entry, options._described(name, SESSION_CONFIG[name]))
 
     def test_layout(self):
         rule = {"name": "a", "permitted": True, "effect": "E.", "accepts": "0 or 1", "default": "", "requires": []}
@@ -75,28 +64,19 @@ class OptionsTest(CommandTest):
             self.assertEqual(output.text(options.tables(result), 80, colors=False).splitlines(), lines)
 
     def test_every_entry_of_every_scope(self):
-        """An EP's scope also has the refusals that all EPs share."""
-        of_session = reviewed(attributes.SESSION_ATTRIBUTES)
-        session = [("session_config", "", SESSION_CONFIG), ("keyword arguments of prepare", "", of_session)]
-        of_run = reviewed(attributes.RUN_ATTRIBUTES)
-        run = [("run_config", "", reviewed(run_config.RUN_CONFIG))]
-        run += [("keyword arguments of run", "", of_run)]
-        eps = [
-            (f"{name} ({kind})", name, reviewed(table))
-            for name, kinds in PROVIDERS.items()
-            for kind, table in kinds.items()
-        ]
-        scopes = {None: [*session, *run, ("every EP", "", EVERY_EP.refused), *eps], "session": session, "run": run}
-        for title, ep, rules in eps:
-            scopes.setdefault(ep, []).append((title, ep, EVERY_EP.refused | rules))
-        for (scope, tables), flags in itertools.product(scopes.items(), ([], ["--refused"])):
-            words = ["options", *filter(None, [scope]), *flags]
-            found = self.json(*words)["tables"]
-            for table, (title, ep, rules) in zip(found, tables, strict=True):
-                with self.subTest(words, title=title):
-                    names = [name for name, rule in sorted(rules.items()) if (type(rule) is Rule) is not bool(flags)]
-                    self.assertEqual([entry["name"] for entry in table.pop("entries")], names)
-                    self.assertEqual(table, {"title": title, "provider": ep, "others": len(rules) - len(names)})
+        session = [session_config.SESSION_CONFIG, attributes.SESSION_ATTRIBUTES]
+        run = [run_config.RUN_CONFIG, attributes.RUN_ATTRIBUTES]
+        scopes = {ep: [*kinds.values(), EVERY_EP] for ep, kinds in PROVIDERS.items()}
+        of_eps = [table for kinds in PROVIDERS.values() for table in kinds.values()]
+        scopes |= {"session": session, "run": run, None: [*session, *run, *of_eps, EVERY_EP]}
+        for scope, tables in scopes.items():
+            for flags in ([], ["--refused"]):
+                found = self.json("options", *filter(None, [scope]), *flags)["tables"]
+                for one, table in zip(found, tables, strict=True):
+                    with self.subTest(scope, title=one["title"], flags=flags):
+                        shown, others = (table.refused, table) if flags else (table, table.refused)
+                        self.assertEqual([entry["name"] for entry in one["entries"]], sorted(shown))
+                        self.assertEqual(one["others"], len(others))
 
     def test_names_of_an_ep(self):
         expected = self.show("options", "CUDAExecutionProvider")
@@ -105,13 +85,11 @@ class OptionsTest(CommandTest):
         for name in ("CDUA", "x", "\x1b[2J"):
             self.assertIn(ascii(name), self.mistake("options", name))
 
-    def test_releases(self):
-        rule = Rule(Flag(), "", "")
-        self.assertEqual(options.conditions(rule), [])
-        later = rule._replace(since=(1, 25), until=(1, 27))
-        self.assertEqual(options.conditions(later), ["ORT 1.25", "ORT before 1.27"])
+    def test_conditions(self):
         needs = (SimpleNamespace(what="x", only_warns=False), SimpleNamespace(what="y", only_warns=True))
-        self.assertEqual(options.conditions(rule._replace(needs=needs)), ["x", "y (otherwise no effect)"])
+        rule = Rule(Flag(), "", "", since=(1, 25), until=(1, 27), needs=needs)
+        expected = ["ORT 1.25", "ORT before 1.27", "x", "y (otherwise no effect)"]
+        self.assertEqual((options.conditions(rule), options.conditions(Rule(Flag(), "", ""))), (expected, []))
 
     def test_search(self):
         self.assertIn(SPINNING, self.names("--search", "SPINNING"))

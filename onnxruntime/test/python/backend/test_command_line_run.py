@@ -15,7 +15,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, VARIABLE, WRITES, CommandTest, Ran
+from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, VARIABLE, WRITES, CommandTest, Ran
 from helpers.environment import environment
 from helpers.models import parsed, three_inputs, two_nodes
 from helpers.observable_models import CONTRADICTORY, GELU
@@ -25,27 +25,22 @@ from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.command_line import output, run
 from onnxruntime.backend.comparison import latency, side
 
-LATENCY = {"p50": 1.0, "p90": 2.0, "p99": 345.67, "runs": 100, "ratio_to_first": 1.0, "ratio_interval": [1.0, 1.0]}
+KEY = "optimization.enable_gelu_approximation"
+LATENCY = {"p50": 1.0, "p99": 345.67, "runs": 100, "ratio_to_first": 1.0, "ratio_interval": [1.0, 1.0]}
+LATENCY |= {"verdict": "equal"}
 RAN = {
     "configuration": "{}",
     "error": None,
-    "providers": [],
-    "provider_options": {},
-    "session_options": {},
-    "session_config": {},
-    "run_config": {},
-    "unconfirmed": {},
+    **{name: {} for name in ("provider_options", "session_options", "session_config", "run_config", "unconfirmed")},
     "extensions": [],
-    "warnings": [],
+    "outputs": [],
     "nodes": {CPU: 2},
     "operators_on_cpu": {},
-    "runs_alone": None,
-    "outputs": [],
-    "latency_ms": LATENCY | {"verdict": "equal"},
+    "latency_ms": LATENCY,
 }
 
 
-def shown(configurations: list[dict], width: int = 120) -> list[str]:
+def shown(*configurations: dict, width: int = 120) -> list[str]:
     result = {"model": "m.onnx", "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}]}
     return output.text(run.tables(result | {"configurations": configurations}), width, colors=False).splitlines()
 
@@ -55,17 +50,18 @@ class ResultTest(CommandTest):
         words = f"--ep cpu --session-config {PREPACKING}=1 --session-option logid=x"
         shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
         result = self.json("run", "-n", "6", self.path, "--run-config", shrinking, *words.split())
-        (one,) = result["configurations"]
+        (one,) = result.pop("configurations")
         latency = one.pop("latency_ms")
-        self.assertTrue(0 < latency.pop("p50") <= latency.pop("p90") <= latency.pop("p99"))
-        self.assertEqual(latency, {"runs": 6, "ratio_to_first": 1.0, "ratio_interval": [1.0, 1.0], "verdict": "equal"})
+        self.assertTrue(0 < latency["p50"] <= latency["p90"] <= latency["p99"])
+        same = {name: latency[name] for name in ("runs", "ratio_to_first", "ratio_interval", "verdict")}
+        self.assertEqual(same, {"runs": 6, "ratio_to_first": 1.0, "ratio_interval": [1.0, 1.0], "verdict": "equal"})
         settings = {"provider_options": {CPU: {}}, "session_options": {"logid": "x"}, "run_config": SHRINKING}
         settings |= {"session_config": {PREPACKING: "1"}, "providers": [{"name": CPU, "kind": "built-in"}]}
-        expected = {**RAN, **settings, "outputs": [{"name": "Y", "type": "float32", "shape": [2, 3]}]}
-        self.assertEqual(one | {"latency_ms": RAN["latency_ms"]}, expected)
-        rest = {"model": str(self.path), "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}]}
-        rest |= {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
-        self.assertEqual(result, rest | {"interrupted": False, "configurations": [one]})
+        settings |= {"outputs": [{"name": "Y", "type": "float32", "shape": [2, 3]}], "warnings": [], "runs_alone": None}
+        self.assertEqual(one | {"latency_ms": LATENCY}, RAN | settings)
+        versions = {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
+        inputs = [{"name": "X", "type": "float32", "shape": [2, 3]}]
+        self.assertEqual(result, versions | {"model": str(self.path), "inputs": inputs, "interrupted": False})
 
     def test_the_tables_of_one_configuration(self):
         one = RAN | {
@@ -75,77 +71,75 @@ class ResultTest(CommandTest):
             "extensions": ["f"],
         }
         expected = [
-            "model             m.onnx",
-            "inputs            X: float32[2, 3]",
+            "model   m.onnx",
+            "inputs  X: float32[2, 3]",
+            "",
+            "1: {}",
             "nodes             A 3, CPU 1",
             "on the CPU EP     Conv 20, A 1, B 1, C 1, D 1, and 1 other operator",
             "provider_options  A.a = 1",
             "                  A.b = 2",
             "extensions        f",
             "",
-            "p50 ms  p90 ms  p99 ms  runs",
-            "  1.00    2.00     346  100",
+            "configuration  p50 ms  p99 ms  runs",
+            "1: {}            1.00     346  100",
         ]
-        self.assertEqual(shown([one]), expected)
+        self.assertEqual(shown(one), expected)
 
     def test_the_table_that_compares(self):
         within = [{"name": "Y", "difference": {"within": True, "absolute": 1e-6, "note": ""}}]
         beyond = [{"name": "Y", "difference": {"within": False, "absolute": 0.5, "note": "Mismatch"}}]
         slow = {"p50": 1234.5, "ratio_to_first": 1.2, "ratio_interval": [1.0, 2.0], "verdict": ""}
         fast = {"p50": 0.0123, "ratio_to_first": 0.2, "ratio_interval": [0.1, 0.5], "verdict": "faster"}
-        short = {"ratio_to_first": None, "ratio_interval": None, "verdict": None}
         found = [
             RAN,
             RAN | {"configuration": "slow.json", "latency_ms": LATENCY | slow, "outputs": within},
             RAN | {"configuration": "fast", "latency_ms": LATENCY | fast, "outputs": [*within, *beyond]},
-            RAN | {"latency_ms": LATENCY | short},
-            {"configuration": "e.json", "error": {"message": "why"}},
+            RAN | {"latency_ms": LATENCY | {"ratio_to_first": None, "ratio_interval": None, "verdict": None}},
+            RAN | {"configuration": "e.json", "error": {"message": "why"}, "latency_ms": None},
             RAN | {"latency_ms": None},
         ]
-        lines = shown(found)
+        lines = shown(*found)
         self.assertEqual(lines[3:6], ["1: {}", "nodes  CPU 2", ""])
         self.assertIn("output Y  Mismatch", lines)
         self.assertEqual(lines[lines.index("5: e.json") + 1], "error  why")
         full, light = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
         expected = [
-            "configuration  p50 ms  p90 ms  runs              ratio to 1                  outputs",
-            f"1: {{}}            1.00    2.00   100  {full * 5}",
-            f"2: slow.json    1,234    2.00   100  {full * 5 + light * 5}  1.20 (1.00 to 2.00)         match (1e-06)",
-            f"3: fast        0.0123    2.00   100  {light * 2}          0.20 (0.10 to 0.50) faster  DIFFER (0.5)",
-            f"4: {{}}            1.00    2.00   100  {full * 5}",
+            "configuration  p50 ms  p99 ms  runs  ratio to 1                              outputs",
+            f"1: {{}}            1.00     346   100                              {full * 5}",
+            f"2: slow.json    1,234     346   100  1.20 (1.00 to 2.00)         {full * 5}{light * 5}  match (1e-06)",
+            f"3: fast        0.0123     346   100  0.20 (0.10 to 0.50) faster  {light * 2}          DIFFER (0.5)",
+            "4: {}            1.00     346   100",
             "5: e.json                                                                    FAILED",
             "6: {}",
         ]
         self.assertEqual(lines[-7:], expected)
         # In a narrow terminal, a configuration has a line of its own.
-        narrow = shown(found, 79)
+        narrow = shown(*found, width=79)
         self.assertEqual(narrow[narrow.index("configuration") :][:2], ["configuration", f"  {expected[0][13:]}"])
         self.assertLessEqual(max(map(len, narrow)), 79)
 
     def test_a_reference(self):
-        path, key = self.put("gelu.onnx", GELU), "optimization.enable_gelu_approximation"
-        strict = ["--rtol", "1e-7", "--atol", "1e-9", "-n", "1"]
-        approximate = ["--ep", "CPU", "--session-config", f"{key}=1", *strict]
-        configs = [
-            f"--config={json.dumps({'provider_options': {CPU: {}}, 'session_config': {key: on}})}" for on in (1, 0, 1)
-        ]
-        of_environment = {VARIABLE: json.dumps({"provider_options": {CPU: {}}, "session_config": {key: 1}})}
-        for words, variables, labels, within in (
-            ([*approximate, "--compare"], {}, ["the CPU EP", "{}"], [False]),
-            ([*strict, "--compare"], of_environment, ["the CPU EP", "{}"], [False]),
-            ([*approximate, "--reference", path], {}, [f"{path} {{}}", "{}"], [True]),
-            ([*configs, *strict, "--compare"], {}, None, [False, True]),
-            (["--compare", *approximate[:4], "-n", "1"], {}, None, [True]),
-            ([*configs, *strict], {}, None, []),
+        path = self.put("gelu.onnx", GELU)
+        precise, approximate = ({"provider_options": {CPU: {}}, "session_config": {KEY: on}} for on in (0, 1))
+        strict = ["--rtol", "1e-7", "--atol", "1e-9"]
+        flags = ["--ep", "CPU", "--session-config", f"{KEY}=1"]
+        configs = [f"--config={json.dumps(config)}" for config in (approximate, precise, approximate)]
+        for words, variable, labels, within in (
+            ([*strict, *flags, "--compare"], {}, ["the CPU EP", "{}"], [False]),
+            ([*strict, "--compare"], approximate, ["the CPU EP", "{}"], [False]),
+            ([*strict, *flags, "--reference", path], {}, [f"{path} {{}}", "{}"], [True]),
+            ([*strict, *configs, "--compare"], {}, [config[9:] for config in configs], [False, True]),
+            ([*flags, "--compare"], {}, ["the CPU EP", "{}"], [True]),
+            (configs, {}, [config[9:] for config in configs], []),
         ):
-            with self.subTest(words), mock.patch.dict(os.environ, variables):
-                ran = Ran("run", path, *words, "--json")
+            with self.subTest(words), environment(variable):
+                ran = Ran("run", path, "-n", "1", *words, "--json")
                 found = json.loads(ran.out)["configurations"]
                 differences = [one["outputs"][0].get("difference") for one in found]
+                self.assertEqual([one["configuration"] for one in found], labels)
                 self.assertEqual([each["within"] for each in differences if each], within)
                 self.assertEqual((ran.status, ran.err, differences[0]), (int(False in within), "", None))
-                if labels:
-                    self.assertEqual([one["configuration"] for one in found], labels)
 
     def test_a_model_with_free_dimensions(self):
         path = self.put("open.onnx", two_nodes((None, 3)))
@@ -211,23 +205,21 @@ class SettingsTest(CommandTest):
                 self.assertEqual(prepare.call_args.kwargs["provider_options"], found)
 
     def test_the_record_of_nodes(self):
-        (one,) = self.json("run", self.path, "-n", "1", "--session-config", f"{side.RECORD_ASSIGNMENT}=1")[
-            "configurations"
-        ]
+        words = ["--session-config", f"{side.RECORD_ASSIGNMENT}=1", "-n", "0"]
+        (one,) = self.json("run", self.path, *words)["configurations"]
         self.assertEqual(one["session_config"], {side.RECORD_ASSIGNMENT: "1"})
 
     def test_several_configurations(self):
         refused, absent = {"session_config": {WRITES: "x"}}, {"provider_options": {ABSENT: {}}}
-        for configs in (({}, {"session_config": {SPINNING: 0}}, refused, absent), (refused, absent, {}, {})):
+        keywords = {str(refused): "session_config", str(absent): "provider_options"}
+        for configs in (({}, refused, {}, absent), (refused, {}, {})):
             words = [f"--config={json.dumps(config)}" for config in configs]
             ran = Ran("run", self.path, *words, "--compare", "-n", "6", "--json")
             self.assertEqual((ran.status, ran.err), (1, ""))
             found = json.loads(ran.out)["configurations"]
             errors = [(one["error"] or {}).get("keyword") for one in found]
-            names = {str(refused): "session_config", str(absent): "provider_options"}
-            self.assertEqual(errors, [names.get(str(config)) for config in configs])
-            ratio = found[-1 if configs[0] == refused else 1]["latency_ms"]["ratio_to_first"]
-            self.assertEqual(ratio is None, configs[0] == refused)
+            self.assertEqual(errors, [keywords.get(str(config)) for config in configs])
+            self.assertEqual(found[2]["latency_ms"]["ratio_to_first"] is None, configs[0] == refused)
 
     def test_the_environment(self):
         self.assertEqual(
@@ -260,32 +252,23 @@ class MistakeTest(CommandTest):
     def test_mistakes(self):
         np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
         np.save(self.folder / "double.npy", np.zeros((2, 3)))
-        self.put("empty.npy", "")
         for words, why in (
-            ("--device CDUA", "CDUA"),
-            ("--ep NoSuch", "NoSuch"),
             (f"--ep {ABSENT}.enable_cann_graph=1", ABSENT),
             (f"--ep {ABSENT} --compare", ABSENT),
             ("--ep CPU.x", "--ep: invalid value 'CPU.x'. Expected EP[.OPTION=VALUE]\n"),
             ("--ep CPU.x=1", f"provider_options['{CPU}']['x']"),
             ("--ep .x=1", "'.x=1'"),
             ("--session-config x", "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
-            ("--run-config =x", "'=x'"),
-            ("--session-option x=1", "session_options['x']"),
             (f"--session-config {WRITES}=stats", WRITES),
-            ("--config {]", "JSON"),
             ("""--config '{"x": {}}'""", "'x'"),
             ("--shape Z=2x3 -n 0", "--shape: invalid value 'Z=2x3'. Expected NAME=VALUE. The model has: X\n"),
             ("--input X=no-such.npy -n 0", "no-such.npy"),
             ("--input X", "--input: invalid value 'X'. Expected NAME=VALUE"),
             (f"--input X={'[' * 100_000}", "--input X"),
             ("--input X=pickled.npy", "pickled.npy"),
-            ("--input X=empty.npy", "empty.npy"),
             ("--input X=double.npy", "X"),
             ("""--input 'X={"a": 1}'""", "--input X"),
-            ("--input X=[1,2]", "X"),
             ("--shape X=2x", "--shape X: invalid shape '2x'"),
-            ("--shape X=-2x3", "'-2x3'"),
             ("--shape X=100000000000x3", "X"),
             ("--shape X=2x4", "X"),
             ("--shape X=2x3 --input X=[1]", "of an input without a value\n"),

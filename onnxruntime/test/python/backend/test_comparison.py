@@ -19,9 +19,8 @@ from unittest import mock
 
 import numpy as np
 from helpers.environment import VARIABLE, environment
-from helpers.models import identity, needs_narrow_types, parsed, tensor, three_inputs, two_nodes
+from helpers.models import parsed, two_nodes
 from helpers.observable_models import GELU
-from onnx import TensorProto
 
 from onnxruntime.backend import InputError, NotPermittedError
 from onnxruntime.backend.comparison import compare, inputs, latency, results
@@ -65,10 +64,8 @@ class LatencyTest(unittest.TestCase):
     def test_blocks(self):
         for repeat, seconds, blocks, runs in (
             (None, 0.001, 20, 2000),
-            (None, 0.3, 10, 10),
             (None, 1.0, 10, 10),
             (1, 0.001, 1, 1),
-            (7, 0.001, 7, 7),
             (50, 0.001, 20, 50),
         ):
             with self.subTest(repeat=repeat, seconds=seconds):
@@ -99,12 +96,6 @@ class LatencyTest(unittest.TestCase):
         self.assertEqual(len(other.blocks), 3)
         self.assertIsNone(latency.latency(other.blocks, [])["ratio_to_first"])
 
-    def test_percentiles(self):
-        blocks = [[count / 1000] for count in range(100, 0, -1)]
-        found = latency.latency(blocks, blocks)
-        self.assertEqual([round(found[name], 6) for name in ("p50", "p90", "p99", "runs")], [50, 90, 99, 100])
-        self.assertIsNone(latency.latency([], []))
-
     def test_the_interval_contains_the_true_ratio(self):
         """As often as promised, also with outliers, which a loaded machine makes."""
         generator = np.random.default_rng(0)
@@ -122,9 +113,7 @@ class LatencyTest(unittest.TestCase):
         for ratios, interval, verdict in (
             ([1.0] * 5, None, None),
             ([1.0] * 6, [1.0, 1.0], "equal"),
-            ([0.98, *[1.01] * 8, 1.02], [1.01, 1.01], "equal"),
             ([0.5, *[0.9] * 8, 2.0], [0.9, 0.9], "faster"),
-            ([0.9] * 9 + [1.5], [0.9, 0.9], "faster"),
             ([1.1] * 10, [1.1, 1.1], "slower"),
             ([0.9, 0.9, *[1.0] * 8], [0.9, 1.0], ""),  # not precise enough
             ([0.98] * 10, [0.98, 0.98], "equal"),  # as two sessions with one configuration
@@ -135,6 +124,9 @@ class LatencyTest(unittest.TestCase):
                 found = latency.latency(blocks, [[1.0]] * len(ratios))
                 self.assertEqual((found["ratio_interval"], found["verdict"]), (interval, verdict))
                 self.assertEqual(found["ratio_to_first"], np.median(ratios))
+                self.assertEqual(
+                    (found["p50"], found["p99"]), (1000 * sorted(ratios)[(len(ratios) - 1) // 2], 1000 * max(ratios))
+                )
 
 
 class DifferenceTest(unittest.TestCase):
@@ -142,22 +134,16 @@ class DifferenceTest(unittest.TestCase):
         nan, inf = np.nan, np.inf
         for ours, theirs, within, absolute in (
             ([1.0, nan, inf], [1.5, nan, inf], False, 0.5),
-            ([1.0, nan, inf], [1.0, nan, inf], True, 0),
-            ([0.001], [0.0], False, 0.001),
-            ([1e-6], [0.0], True, 1e-6),
+            ([1e-6, nan, inf], [0.0, nan, inf], True, 1e-6),
             ([nan], [1.0], False, 0),
-            ([nan], [nan], True, 0),
             ([inf], [-inf], False, None),
+            ([1e308], [-1e308], False, None),
             ([1], [1, 2], False, 0),
             ([], [], True, 0),
-            ([1 + 1j], [1.0 + 0j], False, 1),
             ([1.0], [1 + 1e-9j], True, 1e-9),
-            (np.array(["a"], object), np.array(["a"], object), True, 0),
-            (np.array(["a"], object), np.array(["b"], object), False, 0),
+            (["a"], ["b"], False, 0),
             (np.array([255], np.uint8), np.array([0], np.uint8), False, 255),
-            ([1e308], [-1e308], False, None),
             ({"a": np.ones(2), "b": np.zeros(2)}, {"a": np.zeros(2), "b": np.zeros(2)}, False, 1),
-            ([{"a": 1.0}], [{"a": 1.0}], True, 0),
             ([{"a": 1.0}], [{"b": 1.0}], False, 0),
             ({"a": np.ones(2)}, {}, False, 0),
         ):
@@ -180,24 +166,17 @@ class InputsTest(unittest.TestCase):
         side = SimpleNamespace(rep=SimpleNamespace(session=session), works=mock.Mock(side_effect=works))
         return inputs.feeds(side, given or {}, shapes or {})
 
-    def test_random_values(self):
+    def test_values(self):
         kinds = {"a": ("tensor(float)", [8]), "b": ("tensor(float)", [8]), "c": ("tensor(int64)", [64])}
-        kinds |= {"d": ("tensor(string)", []), "e": ("tensor(bool)", [64]), "f": ("tensor(double)", [3])}
-        first, second = self.feeds(**kinds), self.feeds(**kinds)
+        kinds |= {"d": ("tensor(string)", []), "e": ("tensor(double)", ["n", 3]), "f": ("seq(tensor(float))", [])}
+        first, second = (self.feeds({"f": []}, {"e": [5, 3]}, **kinds) for _ in range(2))
         for value, again in zip(first, second, strict=True):
             np.testing.assert_array_equal(value, again)
         self.assertFalse(np.array_equal(first[0], first[1]))
+        self.assertEqual([each.dtype.name for each in first[:5]], ["float32", "float32", "int64", "object", "float64"])
         self.assertEqual(
-            [value.dtype.name for value in first], ["float32", "float32", "int64", "object", "bool", "float64"]
+            ({*first[2].tolist()}, first[3].item(), first[4].shape, first[5]), ({0, 1}, "text", (5, 3), [])
         )
-        self.assertEqual([{*first[2].tolist()}, first[3].item(), {*first[4].tolist()}], [{0, 1}, "text", {False, True}])
-
-    def test_given_values_and_shapes(self):
-        kinds = {"X": ("tensor(float)", ["n", 3]), "Y": ("tensor(float)", ["n"]), "Z": ("seq(tensor(float))", [])}
-        given = {"X": np.ones((9, 3)), "Z": []}
-        found = self.feeds(given, {"Y": [5]}, **kinds)
-        self.assertIs(found[0], given["X"])
-        self.assertEqual((found[1].shape, found[2]), ((5,), []))
 
     def test_free_dimensions(self):
         kinds = {"A": ("tensor(float)", ["batch", None, 3, "w"]), "B": ("tensor(float)", ["?", "w"])}
@@ -222,27 +201,16 @@ class InputsTest(unittest.TestCase):
                 self.feeds(X=(kind, shape))
             self.assertEqual(raised.exception.input, "X")
 
-    @needs_narrow_types
-    def test_types_that_numpy_lacks(self):
-        (value,) = self.feeds(X=("tensor(bfloat16)", [3]))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "identity.onnx")
-            path.write_bytes(identity(tensor(TensorProto.BFLOAT16, [3])))
-            (same,) = compare(str(path), repeat=1)[0]["outputs"]
-        self.assertEqual((same["type"], value.dtype.name), ("bfloat16", "bfloat16"))
-
 
 class CompareTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
-        cls.enterClassContext(mock.patch.dict(os.environ))
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.enterContext(mock.patch.dict(os.environ))
         os.environ.pop(VARIABLE, None)
 
-    def put(self, model) -> str:
-        path = Path(self.folder, "model.onnx")
-        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
-        return str(path)
+    def put(self, model, name: str = "model.onnx") -> str:
+        (self.folder / name).write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+        return str(self.folder / name)
 
     def test_configurations(self):
         path = self.put(GELU)
@@ -258,9 +226,8 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(os.environ.get(VARIABLE, ""), "")
 
     def test_a_reference(self):
-        other = Path(self.folder, "other.onnx")
-        other.write_bytes(parsed("(float[2, 3] X) => (float[2, 3] Y) { Y = Neg (X) }").SerializeToString())
-        first, second = compare(self.put(two_nodes()), feeds=[np.ones((2, 3), "f")], reference=str(other), repeat=1)
+        other = self.put(parsed("(float[2, 3] X) => (float[2, 3] Y) { Y = Neg (X) }"), "other.onnx")
+        first, second = compare(self.put(two_nodes()), feeds=[np.ones((2, 3), "f")], reference=other, repeat=1)
         self.assertEqual((first["configuration"], second["configuration"]), (f"{other} {{}}", "{}"))
         self.assertEqual(second["outputs"][0]["difference"]["absolute"], 2)
 
@@ -278,11 +245,12 @@ class CompareTest(unittest.TestCase):
         self.assertEqual((wrong["error"]["input"], wrong["error"]["expected"]), ("X", "float32[2, 3]"))
 
     def test_the_environment(self):
-        path = self.put(three_inputs())
+        path, config = self.put(two_nodes()), {"session_config": {"session.disable_prepacking": 1}}
         with environment({"permit": {}, "session_options": {"logid": "a"}}):
-            (found,) = compare(path, [{"session_config": {"session.disable_prepacking": 1}}], repeat=1)
-        self.assertEqual(found["session_options"], {"logid": "a"})
-        self.assertEqual(found["session_config"], {"session.disable_prepacking": "1"})
+            (found,) = compare(path, [config], repeat=1)
+        self.assertEqual(
+            (found["session_options"], found["session_config"]), ({"logid": "a"}, {"session.disable_prepacking": "1"})
+        )
         with environment("{broken"):
             self.assertIn(VARIABLE, compare(path, repeat=1)[0]["error"]["message"])
 
