@@ -100,7 +100,7 @@ class TestPlaces(unittest.TestCase):
             self.assertIn("1 files: 1 python", ran.stdout)
 
     def test_usage(self):
-        for name in ("openvino_threads.py", "silero_vad.py", "service.py"):
+        for name in ("silero_vad.py", "service.py"):
             for arguments in ((), ("absent.onnx",)):
                 with self.subTest(name, arguments=arguments), tempfile.TemporaryDirectory() as folder:
                     ran = self.run_example(name, folder, *arguments)

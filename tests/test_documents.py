@@ -344,7 +344,7 @@ class TranslationTest(unittest.TestCase):
 
 
 class ExampleTest(unittest.TestCase):
-    """The examples on real models; openvino_threads.py is run by the documents."""
+    """The examples on real models."""
 
     def test_silero_vad(self):
         model = Path(sys.prefix, "models", "silero_vad", "data", "silero_vad.onnx")
