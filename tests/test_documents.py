@@ -289,6 +289,16 @@ class FormTest(unittest.TestCase):
                     if anchor:
                         self.assertIn(anchor, anchors(to), f"{document.name}: {target}")
 
+    def test_settings_with_names_of_other_servers_are_permitted(self):
+        services, options = (
+            (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("services.md", "options.md")
+        )
+        rows = re.findall(r"(?m)^\| .* \| (.*) \|$", services.partition("\n## Names of other servers\n")[2])
+        named = {name for cell in rows for name in re.findall(r"`([a-z_]+)`", cell)}
+        self.assertGreater(len(named), 10)
+        arguments = {"run_config", "session_config", "free_dimension_overrides", "extensions"}
+        self.assertEqual({name for name in named - arguments if f"| `{name}` |" not in options}, set())
+
     def test_modules_in_the_architecture_are_there(self):
         text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
         found = re.findall(r"[\w*/]+\.py\b|(?<=`)[\w/]+/(?=`)", text)
