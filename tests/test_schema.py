@@ -18,7 +18,6 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 
-OPTIONS = {"intra_op_num_threads": 2, "graph_optimization_level": "ORT_ENABLE_BASIC", "execution_mode": "ORT_PARALLEL"}
 HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
 
 
@@ -77,39 +76,25 @@ class SchemaTest(unittest.TestCase):
             self.assertEqual(self.takes(config), right, value)
 
     def test_what_no_table_has_it_refuses(self):
+        many = dict.fromkeys(map(str, range(257)), 1)
         for config in (
             {"session": {}},
             {"session_options": {"no_such": 1}},
             {"session_config": {"session.collect_node_memory_stats_to_file": "x"}},
             {"session_config": [1]},
-            {"run_config": {"no.such": "1"}},
             {"provider_options": {"CUDAExecutionProvider": {"user_compute_stream": 1}}},
-            {"provider_options": {"CUDAExecutionProvider": {"use_tf32": 7}}},
             {"provider_options": {"CPUExecutionProvider": 1}},
             {"free_dimension_overrides": {"N": 0}},
-            {"free_dimension_overrides": {"": 1}},
-            {"extensions": "x"},
+            {"free_dimension_overrides": many},
             {"extensions": [""]},
-            {"plugins": [1]},
-            {"permit": {"x": {}}},
             {"permit": {"run_config": True}},
-            {"free_dimension_overrides": dict.fromkeys(map(str, range(257)), 1)},
             [],
         ):
             with self.subTest(config):
                 self.assertFalse(self.takes(config))
-        for config in (
-            {},
-            {
-                "session_options": OPTIONS,
-                "free_dimension_overrides": {"N": 2},
-                "extensions": ["onnxruntime_extensions"],
-                "permit": {"session_options": {"logid": True}},
-            },
-            {"free_dimension_overrides": dict.fromkeys(map(str, range(256)), 1), "extensions": ["x"]},
-            {"provider_options": {"CPUExecutionProvider": {}, "SomeExecutionProvider": {}}},
-        ):
-            self.assertTrue(self.takes(config))
+        parts = {"session_options": {"execution_mode": "ORT_PARALLEL"}, "permit": {"session_options": {"logid": True}}}
+        parts |= {"provider_options": {"SomeExecutionProvider": {}}, "extensions": ["x"], "$schema": "a.json"}
+        self.assertTrue(self.takes(parts) and self.takes({}))
 
 
 class FileTest(unittest.TestCase):
@@ -119,18 +104,10 @@ class FileTest(unittest.TestCase):
 
     def test_descriptions(self):
         properties = document.schema()["properties"]
-        built_in, plugin = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
-        for table, description, name in (
-            (properties["session_options"], "Attributes of SessionOptions.", "intra_op_num_threads"),
-            (properties["session_config"], "Session config entries.", "session.intra_op.allow_spinning"),
-            (built_in, "built-in EP", "enableInt64"),
-            (plugin, "plugin EP", "device_id"),
-        ):
-            self.assertEqual((table["description"], [*table["properties"]]), (description, sorted(table["properties"])))
-            described = table["properties"][name]["description"]
-            self.assertRegex(described, r"\A[A-Z].+\. Default: [^.]+\.\Z")
+        tables = properties["provider_options"]["properties"]["WebGpuExecutionProvider"]["anyOf"]
+        self.assertEqual([table["description"] for table in tables], ["built-in EP", "plugin EP"])
         described = properties["session_config"]["properties"]["mlas.disable_kleidiai"]["description"]
-        self.assertRegex(described, r"\. Requires .+\. Default: ")
+        self.assertRegex(described, r"\A[A-Z].+\. Requires .+\. Default: [^.]+\.\Z")
 
 
 if __name__ == "__main__":

@@ -96,18 +96,13 @@ class TerminalTest(CommandTest):
         commands = [
             *([command, "--help"] for command in ("info", "options", "check", "inspect", "run")),
             ["info"],
-            ["info", "--plugin", "\x1b[2J"],
             ["options"],
             ["options", "CUDA", "--refused"],
-            ["options", "\x1b[2J"],
             ["check", config],
-            ["check", evil_config],
             ["check", json.dumps({"session_config": {WRITES: "x"}})],
             ["run", path, "--config", "{}", "--config", config, "--config", refused, "--compare", "-n", "1"],
             ["run", evil, "-n", "1", "--compare"],
-            ["run", evil, "--input", "z=1"],
             ["run", evil, "--config", evil_config, "--config", "{}", "-n", "1"],
-            ["run", evil, "-n", "1", "--json"],
             ["run", "m", "--\x1b[2J"],
             ["inspect", evil],
         ]
