@@ -110,7 +110,7 @@ def test_python(session: nox.Session) -> None:
 
 @task("stock", "cpu", "openvino", "webgpu", "cuda")
 def test_first_step(session: nox.Session) -> None:
-    """test the first upstream step on four stock wheels"""
+    """test the patches for ORT on four stock wheels"""
     for name in ("cpu", "openvino", "webgpu", "cuda"):
         run(session, f"{name} {FIRST_STEP} test {STOCK_FILES}")
 
@@ -304,14 +304,15 @@ def new_release(session: nox.Session) -> None:
 
 @task("cpu", "stock")
 def patch(session: nox.Session) -> None:
-    """write the patches for an ORT source tree, CHECKOUT=FOLDER, into build/patch"""
-    source = f"--checkout {CHECKOUT}" if variable("CHECKOUT") else STOCK_FILES
-    run(session, f"cpu tools/python/backend_patch.py {source}")
+    """write the patches for ORT, AUTHOR="Name <address>" CHECKOUT=FOLDER, into build/patch"""
+    checkout = f"--checkout {CHECKOUT}" if variable("CHECKOUT") else ""
+    author = shlex.quote(variable("AUTHOR", ""))
+    run(session, f"cpu {FIRST_STEP} patch {STOCK_FILES} --author {author} {checkout}")
 
 
 @task("cpu", "stock")
 def first_step(session: nox.Session) -> None:
-    """open the first upstream step in build/first_step for edits, and write the edits back with SAVE=1"""
+    """open the patches for ORT as commits in build/first_step for edits, and write the edits back with SAVE=1"""
     command = "save" if variable("SAVE") else "open"
     run(session, f"cpu {FIRST_STEP} {command} {STOCK_FILES}")
 
@@ -322,7 +323,7 @@ def upstream_tests(session: nox.Session) -> None:
     name = f"onnx-{ONNX_OF_ORT}"
     stock = f"@{name}-stock"
     if variable("FIRST_STEP"):
-        command = f"{FIRST_STEP} upstream {CHECKOUT} {STOCK_FILES} --stock-python {stock}"
+        command = f"{FIRST_STEP} upstream --checkout {CHECKOUT} {STOCK_FILES} --stock-python {stock}"
     else:
         command = f"tests/upstream_tests.py {CHECKOUT} {stock}"
     run(session, f"{name} {command}")

@@ -2,15 +2,18 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The patches for an ORT source tree apply, and the first one is small: the request of issue 28209 alone."""
+"""The pull requests for ORT apply to the stock backend, are small, and pass ORT's linter."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import importlib.util
 import io
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import tokenize
 import unittest
@@ -19,19 +22,10 @@ from unittest import mock
 
 import _paths  # noqa: F401
 import backend_first_step as first_step
-import backend_patch as patch
+from backend_first_step import API, BACKEND, BUILD, CHANGES, MESSAGE, TESTS, UPSTREAM, git
 
 STOCK = os.environ.get("ORT_STOCK_PYTHON", "")
-HAS_GIT = shutil.which("git") and (patch.ROOT / ".git").exists()
-# The other files of ORT in the two folders.
-ORTS_TESTS = {
-    "helper.py",
-    "onnx_backend_test_series.py",
-    "onnxruntime_test_python.py",
-    "onnxruntime_test_python_backend.py",
-    "onnxruntime_test_python_backend_mlops.py",
-    "requirements.txt",
-}
+AUTHOR = "A Name <a.name@example.org>"
 LAYOUT = {
     tokenize.COMMENT,
     tokenize.DEDENT,
@@ -41,159 +35,137 @@ LAYOUT = {
     tokenize.NEWLINE,
     tokenize.NL,
 }
-REPLACED = [f"{patch.BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
-# The lines of ORT's build files that the patches replace, between others.
-CMAKE = f"""\
-if (onnxruntime_ENABLE_TRAINING)
-endif()
+MOST_TOKENS = {  # of the backend, including the stock backend's, and of the tests
+    "0001": {BACKEND: 4200, TESTS: 5000},
+    "0002": {BACKEND: 4200 + 3500, TESTS: 5000 + 3000},
+}
+BUILD_PY = """\
+def run_onnxruntime_tests(args, cwd, dll_path):
+    if args.onnx_test:
+        run_subprocess(
+            [sys.executable, "onnxruntime_test_python_backend.py"],
+            cwd=cwd,
+            dll_path=dll_path,
+        )
 
-{patch._CMAKE_GLOB}\
-add_custom_command(
-  TARGET onnxruntime_pybind11_state POST_BUILD
-{patch._CMAKE_COPY}\
-)
+        run_subprocess([sys.executable, "onnxruntime_test_python_backend_mlops.py"], cwd=cwd, dll_path=dll_path)
 """
-SETUP = """\
-packages = [
-    "onnxruntime",
-    "onnxruntime.backend",
-    "onnxruntime.capi",
-]
-package_data = {"onnxruntime.tools": ["*.md"]}
-"""
+API_SUMMARY = f".. autofunction:: onnxruntime.backend.run\n\n{first_step.LAST_FUNCTION}\nMore\n====\n"
 
 
-def stock_files() -> Path:
-    """Return the folder of the stock backend."""
-    code = "import onnxruntime; print(onnxruntime.__path__[0])"
-    environment = {**os.environ, "PYTHONPATH": ""}  # which make try sets for this backend
-    done = subprocess.run([STOCK, "-c", code], check=True, capture_output=True, text=True, env=environment)
-    return Path(done.stdout.strip(), "backend")
+def tokens(folder: Path) -> int:
+    """Return the number of tokens of the files in a folder, without comments, docstrings and layout."""
+    found = 0
+    for path in folder.glob("*.py"):
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                found += token.type not in LAYOUT and not token.string.startswith('"""')
+    return found
 
 
-@unittest.skipUnless(HAS_GIT, "needs git and a checkout")
-class FilesTest(unittest.TestCase):
-    def test_a_deleted_file_is_an_error_with_its_name(self):
-        listed = f"{patch.BACKEND}/no.py\n{patch.BACKEND}/backend.py\n"
-        with (
-            mock.patch.object(patch, "git", return_value=listed),
-            self.assertRaisesRegex(SystemExit, f"^{patch.BACKEND}/no.py: "),
-        ):
-            patch.upstream_files()
+@unittest.skipUnless(shutil.which("git") and STOCK, "needs git, and ORT_STOCK_PYTHON, a Python with the stock wheel")
+class StepsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        code = "import onnxruntime; print(onnxruntime.__path__[0])"
+        environment = {**os.environ, "PYTHONPATH": ""}  # which make try sets for this backend
+        done = subprocess.run([STOCK, "-c", code], check=True, capture_output=True, text=True, env=environment)
+        cls.stock = Path(done.stdout.strip(), "backend")
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+
+    def new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.folder))
+
+    def checkout(self, build: str = BUILD_PY) -> Path:
+        """Return a source tree of ORT with the files that the patches change."""
+        checkout = self.new_folder()
+        shutil.copytree(self.stock, checkout / BACKEND, ignore=shutil.ignore_patterns("__pycache__"))
+        for file, content in {BUILD: build, API: API_SUMMARY}.items():
+            (checkout / file).parent.mkdir(parents=True)
+            (checkout / file).write_text(content, encoding="utf-8")
+        return checkout
+
+    def write_patches(self, checkout: Path, author: str = AUTHOR) -> list[Path]:
+        out = self.new_folder() / "out"
+        with contextlib.redirect_stdout(io.StringIO()):
+            first_step.write_patches(checkout / BACKEND, checkout, author, out)
+        return sorted(out.iterdir())
+
+    def test_each_step_is_small_and_flat(self):
+        folder = self.new_folder()
+        most = {"stock": {}, **MOST_TOKENS}
+        for step, backend in first_step.each_step(folder, self.stock):
+            for part, limit in most[step].items():
+                with self.subTest(step, part=part):
+                    self.assertLessEqual(tokens(folder / part), limit)
+            self.assertEqual([path for path in backend.iterdir() if path.is_dir()], [])
+        new = [file for file in first_step.new_files(UPSTREAM / "0001") if file.startswith(BACKEND)]
+        self.assertLessEqual(len(new), 6)
+
+    @unittest.skipUnless(importlib.util.find_spec("ruff"), "needs ruff")
+    def test_the_linter_finds_nothing(self):
+        folder = self.new_folder()
+        for step, _ in first_step.each_step(folder, self.stock):
+            for command in (["check"], ["format", "--check"]):
+                ruff = [sys.executable, "-m", "ruff", *command, "--no-cache", "--config", UPSTREAM / "ruff.toml"]
+                done = subprocess.run([*ruff, folder], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, f"{step}: {done.stdout}")
+
+    def test_saved_steps_are_the_same(self):
+        folder, upstream = self.new_folder(), self.new_folder() / "upstream"
+        first_step.open_steps(folder, self.stock)
+        shutil.copytree(UPSTREAM, upstream)
+        for file in (*upstream.rglob("*.py"), *upstream.rglob(CHANGES)):
+            file.write_text("# replaced\n", encoding="utf-8")
+        with mock.patch.object(first_step, "UPSTREAM", upstream):
+            first_step.save(folder)
+        for file in UPSTREAM.glob("0*/**/*"):
+            if file.is_file():
+                saved = upstream / file.relative_to(UPSTREAM)
+                self.assertEqual(saved.read_text(encoding="utf-8"), file.read_text(encoding="utf-8"))
+
+    def test_the_message_counts_the_entries(self):
+        tables = ast.parse((UPSTREAM / "0001" / BACKEND / "allowlist_tables.py").read_text(encoding="utf-8"))
+        size = {}
+        for node in tables.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Dict):
+                size[node.target.id] = len(node.value.keys)
+        message = " ".join((UPSTREAM / "0001" / MESSAGE).read_text(encoding="utf-8").split())
+        others = f"one run config entry, {size['CUDA_OPTIONS']} options of CUDA"
+        self.assertIn(f" {size['SESSION_CONFIG']} session config entries, {others}", message)
+        self.assertEqual(size["RUN_CONFIG"], 1)
 
     def test_no_test_of_ort_is_replaced(self):
-        files = [*patch.upstream_files(), *first_step.tests()]
-        names = {Path(file).name for file in files if patch.BACKEND not in str(file)}
-        self.assertIn("onnxruntime_test_python_backend_configuration.py", names)
-        self.assertEqual(names & ORTS_TESTS, set())
+        of_ort = {first_step.TEST_OF_ORT, "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"}
+        names = {Path(file).name for step in first_step.steps() for file in first_step.new_files(step)}
+        self.assertEqual(names & of_ort, set())
 
+    def test_the_patches_for_a_checkout(self):
+        checkout = self.checkout()
+        git(checkout, "init", "--quiet")
+        first_step._commit(checkout, "ORT", AUTHOR, "before")
+        patches = self.write_patches(checkout)
+        self.assertEqual([patch.name[:5] for patch in patches], ["0001-", "0002-"])
+        identity = ["-c", "user.name=A", "-c", "user.email=a@b"]
+        git(checkout, *identity, "am", "--quiet", "--whitespace=error-all", *map(str, patches))
+        self.assertEqual(set(git(checkout, "log", "--format=%an <%ae>").splitlines()), {AUTHOR})
+        changed = git(checkout, "diff", "--name-only", "--diff-filter=M", "before", "HEAD").split()
+        stock = [f"{BACKEND}/{name}.py" for name in ("__init__", "backend", "backend_rep")]
+        self.assertEqual(changed, [API, *stock, BUILD])
+        build = (checkout / BUILD).read_text(encoding="utf-8")
+        compile(build, BUILD, "exec")
+        places = [build.index(f"backend{name}.py") for name in ("", "_configuration", "_cuda_graph", "_mlops")]
+        self.assertEqual(sorted(places), [places[0], places[2], places[1], places[3]])
+        self.assertIn("NotPermittedError\n\nMore\n", (checkout / API).read_text(encoding="utf-8"))
 
-@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
-class FirstStepTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.stock = stock_files()
-        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.applies = first_step.derive(cls.folder, cls.stock)
+    def test_an_author_is_required(self):
+        for author in ("", "name", "name <localhost>"):
+            with self.subTest(author), self.assertRaisesRegex(SystemExit, "^the author must have the form"):
+                self.write_patches(self.checkout(), author)
 
-    def tokens(self, folder: str) -> int:
-        """Return the number of tokens of the files in a folder, without comments, docstrings and layout."""
-        found = 0
-        for path in (self.folder / folder).rglob("*.py"):
-            with path.open("rb") as file:
-                for token in tokenize.tokenize(file.readline):
-                    found += token.type not in LAYOUT and not token.string.startswith('"""')
-        return found
-
-    def test_the_diff_applies(self):
-        self.assertTrue(self.applies, "run: make first-step")
-
-    def test_the_backend_is_small(self):
-        self.assertLessEqual(self.tokens(patch.BACKEND), 4200)
-
-    def test_its_tests_are_small(self):
-        self.assertLessEqual(self.tokens(patch.TESTS), 5000)
-
-    def test_a_saved_diff_derives_the_same_files(self):
-        with tempfile.TemporaryDirectory() as name:
-            upstream, again = Path(name, "upstream"), Path(name, "again")
-            upstream.mkdir()
-            again.mkdir()
-            diff = upstream / "first_step.diff"
-            with mock.patch.object(first_step, "UPSTREAM", upstream), mock.patch.object(first_step, "DIFF", diff):
-                first_step.save(self.folder, self.stock)
-                self.assertTrue(first_step.derive(again, self.stock))
-            for path in self.folder.rglob("*.py"):
-                self.assertEqual(path.read_bytes(), (again / path.relative_to(self.folder)).read_bytes())
-            self.assertEqual(diff.read_text(encoding="utf-8"), first_step.DIFF.read_text(encoding="utf-8"), "save it")
-
-    def test_a_tree_that_the_diff_does_not_fit(self):
-        with tempfile.TemporaryDirectory() as name:
-            stock, folder = Path(name, "stock"), Path(name, "folder")
-            shutil.copytree(self.stock, stock)
-            folder.mkdir()
-            (stock / "backend_rep.py").write_text("other = 1\n", encoding="utf-8")
-            self.assertFalse(first_step.derive(folder, stock, "--quiet", "--reject"))
-            with self.assertRaisesRegex(SystemExit, "backend_rep.py.rej"):
-                first_step.save(folder, self.stock)
-
-
-@unittest.skipUnless(HAS_GIT and STOCK, "needs git, a checkout, and ORT_STOCK_PYTHON, a Python with the stock wheel")
-class PatchTest(unittest.TestCase):
-    """The patches for a checkout with the stock backend and small build files."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.stock = stock_files()
-        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.tree = cls.make("right")
-
-    @classmethod
-    def make(cls, name: str, cmake: str = CMAKE, setup: str = SETUP) -> Path:
-        """Write and check the patches for a checkout, and return the repository in which they are made."""
-        checkout, tree, out = (cls.folder / name / part for part in ("checkout", "tree", "out"))
-        tree.mkdir(parents=True)
-        shutil.copytree(cls.stock, checkout / patch.BACKEND, ignore=shutil.ignore_patterns("__pycache__"))
-        for file, content in {patch.CMAKE: cmake, patch.SETUP: setup}.items():
-            (checkout / file).parent.mkdir(parents=True, exist_ok=True)
-            (checkout / file).write_text(content, encoding="utf-8")
-        patch.start(tree, checkout / patch.BACKEND, checkout)
-        with contextlib.redirect_stdout(io.StringIO()):
-            patch.build(tree, out)
-        patch.check(tree, out)
-        return tree
-
-    def test_two_patches(self):
-        names = sorted(path.name for path in (self.tree.parent / "out").iterdir())
-        self.assertEqual([name[:5] for name in names], ["0001-", "backe"])
-
-    def test_five_files_of_ort_change(self):
-        for branch in ("first_step", "tree"):
-            changed = patch.git(self.tree, "diff", "--name-only", "--diff-filter=M", "stock", branch).split()
-            self.assertEqual(changed, [patch.CMAKE, *REPLACED, patch.SETUP], branch)
-
-    def test_the_build_contains_each_folder(self):
-        for branch in ("first_step", "tree"):
-            files = patch.git(self.tree, "ls-tree", "-r", "--name-only", branch, patch.BACKEND).split()
-            folders = {Path(file).parent.relative_to("onnxruntime/python").parts for file in files}
-            exec(patch.git(self.tree, "show", f"{branch}:{patch.SETUP}"), setup := {})
-            cmake = patch.git(self.tree, "show", f"{branch}:{patch.CMAKE}")
-            with self.subTest(branch):
-                ours = sorted(".".join(("onnxruntime", *parts)) for parts in folders)
-                self.assertEqual(setup["packages"], ["onnxruntime", *ours, "onnxruntime.capi"])
-                data = {"onnxruntime.tools": ["*.md"]}
-                if branch == "tree":
-                    data["onnxruntime.backend"] = ["py.typed"]
-                self.assertEqual(setup["package_data"], data)
-                self.assertIn("copy_directory\n      ${ONNXRUNTIME_ROOT}/python/backend\n", cmake)
-                self.assertNotIn("onnxruntime_backend_srcs", cmake)
-
-    def test_other_build_files_are_an_error(self):
-        other = CMAKE.replace("python/backend", "python/other")
-        no_package = SETUP.replace("backend", "other")
-        for name, files in ((patch.CMAKE, {"cmake": other}), (patch.SETUP, {"setup": no_package})):
-            with self.subTest(name), self.assertRaisesRegex(SystemExit, f"^{name}: "):
-                self.make(f"without {Path(name).name}", **files)
+    def test_another_build_file_is_an_error(self):
+        with self.assertRaisesRegex(SystemExit, f"^{BUILD}: expected one call"):
+            self.write_patches(self.checkout(build="pass\n"))
 
 
 if __name__ == "__main__":

@@ -2,20 +2,20 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Derives the first step of the upstream change: the request of issue 28209 alone, on the files of the stock backend.
+"""Opens, saves, tests and sends the pull requests for ORT in ``upstream/``, on the files of the stock backend.
 
-The first step consists of the stock backend, of modules of this tree, and of ``upstream/first_step.diff``, which
-changes both. The first lines of the diff list these modules. The tests of the first step are in ``upstream/``.
+A folder of ``upstream/`` is one step. It contains the message of its commit, ``changes.diff`` for files that exist
+before the step, and the new files. No step contains a module of this tree.
 
-``open FOLDER`` writes the first step into a folder. After an edit, ``save FOLDER`` writes the diff and the tests back.
-``test`` runs the tests of the first step with this Python, and compares the first step with the stock backend.
-``upstream CHECKOUT`` runs ORT's own tests. The option ``--stock`` is the folder ``onnxruntime/backend`` of a
-stock wheel.
+``open`` makes a git repository with a commit for each step, and ``save`` writes the commits back. ``patch`` writes a
+patch for each step. ``test`` tests each step with this Python, and compares it with the stock backend. ``upstream``
+runs ORT's own tests. The option ``--stock`` is the folder ``onnxruntime/backend`` of a stock wheel.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -23,47 +23,40 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 UPSTREAM = ROOT / "upstream"
-DIFF = UPSTREAM / "first_step.diff"
 BACKEND = "onnxruntime/python/backend"
 TESTS = "onnxruntime/test/python"
 OUTCOMES = ROOT / "tests" / "stock_outcomes.py"
 UPSTREAM_TESTS = ROOT / "tests" / "upstream_tests.py"
 SEQUENCES = "40"
-_FROM_TREE = "from the tree: "
-_IDENTITY = ("-c", "user.name=onnxruntime-backend", "-c", "user.email=backend@localhost")
+MESSAGE = "message.txt"
+CHANGES = "changes.diff"
+NOBODY = "nobody <nobody@localhost>"  # the author of commits that are not sent
+
+# Files of a source tree that a wheel does not contain. A patch for a source tree changes them, too.
+BUILD = "tools/ci_build/build.py"
+TEST_OF_ORT = "onnxruntime_test_python_backend.py"
+API = "docs/python/api_summary.rst"
+LAST_FUNCTION = ".. autofunction:: onnxruntime.backend.supports_device\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    command = ["git", *_IDENTITY, *arguments]
-    return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def tests() -> list[Path]:
-    """Return the test files of the first step."""
-    return sorted(UPSTREAM.glob("onnxruntime_test_*.py"))
+def steps() -> list[Path]:
+    """Return the folder of each step, in order."""
+    return sorted(UPSTREAM.glob("[0-9]*"))
 
 
-def derive(folder: Path, stock: Path, *options: str) -> bool:
-    """Write the first step into an empty folder. Return whether the diff applies to the tree.
-
-    :param options: of ``git apply``.
-    """
-    _copy_stock(stock, folder)
-    for line in DIFF.read_text(encoding="utf-8").splitlines():
-        if line.startswith(_FROM_TREE):
-            file = line.removeprefix(_FROM_TREE)
-            _copy(ROOT / file, folder / file)
-    git(folder, "init", "--quiet")  # git apply ignores a folder inside another repository
-    command = ["git", "apply", "--whitespace=error-all", *options, str(DIFF)]
-    applied = subprocess.run(command, cwd=folder, check=False)
-    shutil.rmtree(folder / ".git")
-    for test in tests():
-        _copy(test, folder / TESTS / test.name)
-    return applied.returncode == 0
+def new_files(step: Path) -> list[str]:
+    return sorted(path.relative_to(step).as_posix() for path in step.rglob("*.py"))
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -71,53 +64,89 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _copy_stock(stock: Path, folder: Path) -> None:
+def open_steps(folder: Path, stock: Path, checkout: Path | None = None, author: str = NOBODY) -> None:
+    """Make a repository with a commit of the stock backend, and a commit and a tag for each step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "--quiet")
     for file in stock.glob("*.py"):
         _copy(file, folder / BACKEND / file.name)
+    for name in (BUILD, API) if checkout else ():
+        _copy(checkout / name, folder / name)
+    _commit(folder, "stock", NOBODY, "stock")
+    for step in steps():
+        git(folder, "apply", "--whitespace=error-all", str(step / CHANGES))
+        for new in new_files(step):
+            _copy(step / new, folder / new)
+        if checkout:
+            _add_to_build(folder / BUILD, step)
+            _add_to_api(folder / API, step / "api_summary.rst")
+        _commit(folder, (step / MESSAGE).read_text(encoding="utf-8"), author, step.name)
 
 
-def files_of(folder: Path) -> list[str]:
-    """Return the modules of a first step in a folder."""
-    return sorted(path.relative_to(folder).as_posix() for path in (folder / BACKEND).rglob("*.py"))
+def _commit(folder: Path, message: str, author: str, tag: str) -> None:
+    parts = re.fullmatch(r"(.+) <(.+@.+)>", author)
+    if not parts:
+        raise SystemExit("the author must have the form 'Name <address>', with an address that ORT's CLA check accepts")
+    identity = ["-c", f"user.name={parts[1]}", "-c", f"user.email={parts[2]}"]
+    git(folder, "add", "--all")
+    git(folder, *identity, "commit", "--quiet", "--message", message)
+    git(folder, "tag", tag)
 
 
-def save(folder: Path, stock: Path) -> None:
-    """Write the diff and the tests of a first step in a folder."""
-    for rejected in folder.rglob("*.rej"):
-        raise SystemExit(f"{rejected} contains changes that do not apply. Make them, and delete this file")
+def _add_to_build(file: Path, step: Path) -> None:
+    """Run the tests of a step in the same way as ORT's own test of the backend, and after it."""
+    source = file.read_text(encoding="utf-8")
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    found = [call for call in calls if TEST_OF_ORT in ast.unparse(call)]
+    if len(found) != 1:
+        raise SystemExit(f"{BUILD}: expected one call with {TEST_OF_ORT}, found {len(found)}")
+    lines = source.splitlines(keepends=True)
+    call = "".join(lines[found[0].lineno - 1 : found[0].end_lineno])
+    tests = [Path(new).name for new in new_files(step) if new.startswith(TESTS)]
+    lines[found[0].end_lineno : found[0].end_lineno] = [call.replace(TEST_OF_ORT, test) for test in tests]
+    file.write_text("".join(lines), encoding="utf-8")
+
+
+def _add_to_api(file: Path, addition: Path) -> None:
+    source = file.read_text(encoding="utf-8")
+    if source.count(LAST_FUNCTION) != 1:
+        raise SystemExit(f"{API}: expected this line once: {LAST_FUNCTION}")
+    if addition.exists():
+        text = addition.read_text(encoding="utf-8")
+        file.write_text(source.replace(LAST_FUNCTION, f"{LAST_FUNCTION}\n{text}"), encoding="utf-8")
+
+
+def save(folder: Path) -> None:
+    """Write the commits of an opened repository into the folders of the steps."""
+    commits = ["stock", *git(folder, "rev-list", "--reverse", "stock..HEAD").split()]
+    for step, (before, after) in zip(steps(), pairwise(commits), strict=True):
+        for old in new_files(step):
+            (step / old).unlink()
+        for new in git(folder, "diff", "--name-only", "--diff-filter=A", before, after).split():
+            (step / new).parent.mkdir(parents=True, exist_ok=True)
+            (step / new).write_text(git(folder, "show", f"{after}:{new}"), encoding="utf-8")
+        changes = git(folder, "diff", "--unified=1", "--diff-filter=M", before, after)
+        (step / CHANGES).write_text(changes, encoding="utf-8")
+        message = git(folder, "log", "--max-count=1", "--format=%B", after)
+        (step / MESSAGE).write_text(message.strip() + "\n", encoding="utf-8")
+
+
+def write_patches(stock: Path, checkout: Path | None, author: str, out: Path) -> None:
+    """Write a patch for each step, for ``git am``."""
+    if out.exists():
+        shutil.rmtree(out)
     with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        _copy_stock(stock, base)
-        from_tree = []
-        for file in files_of(folder):
-            if not (base / file).exists() and _is_similar(ROOT / file, folder / file):
-                _copy(ROOT / file, base / file)
-                from_tree.append(file)
-        git(base, "init", "--quiet")
-        git(base, "add", "--all")
-        git(base, "commit", "--quiet", "--message=base")
-        for file in files_of(folder):
-            _copy(folder / file, base / file)
-        git(base, "add", "--all")
-        diff = git(base, "diff", "--cached", "--unified=1")
-    header = "".join(f"{_FROM_TREE}{file}\n" for file in from_tree)
-    DIFF.write_text(f"{header}\n{diff}", encoding="utf-8")
-    for test in tests():
-        test.unlink()
-    for test in (folder / TESTS).glob("onnxruntime_test_*.py"):
-        _copy(test, UPSTREAM / test.name)
+        open_steps(Path(name), stock, checkout, author)
+        print(git(Path(name), "format-patch", "--output-directory", str(out.resolve()), "stock"), end="")
+        print(git(Path(name), "log", "--reverse", "--stat", "--format=%n%s", "stock..HEAD"), end="")
 
 
-def _is_similar(of_tree: Path, of_first_step: Path) -> bool:
-    """Return whether a diff of a module of the tree is shorter than the module of the first step."""
-    if not of_tree.exists():
-        return False
-    return len(_difference(of_tree, of_first_step)) < of_first_step.stat().st_size
-
-
-def _difference(old: Path, new: Path) -> str:
-    command = ["git", "diff", "--no-index", "--unified=1", str(old), str(new)]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+def each_step(folder: Path, stock: Path) -> Iterator[tuple[str, Path]]:
+    """Check out the stock backend and then each step, and return its name and its backend."""
+    open_steps(folder, stock)
+    for tag in ("stock", *(step.name for step in steps())):
+        git(folder, "checkout", "--quiet", tag)
+        yield tag, folder / BACKEND
 
 
 def with_backend(backend: Path, site: Path) -> dict[str, str]:
@@ -133,17 +162,22 @@ def with_backend(backend: Path, site: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def run_tests(first: Path, stock: Path, site: Path) -> None:
-    """Run the tests of the first step, and compare it with the stock backend."""
-    here = with_backend(first / BACKEND, site / "here")
-    for test in sorted((first / TESTS).glob("onnxruntime_test_*.py")):
-        print(test.name, flush=True)
-        subprocess.run([sys.executable, "-W", "ignore", test.name], cwd=test.parent, env=here, check=True)
-    _copy_stock(stock, site / "stock_files")
-    there = with_backend(site / "stock_files" / BACKEND, site / "there")
-    differences = compare(_outcomes(there), _outcomes(here))
-    if differences:
-        raise SystemExit("\n".join(differences))
+def test(folder: Path, stock: Path, site: Path) -> None:
+    """Run the tests of each step, and compare its outcomes for users of the stock backend."""
+    environment = {}
+    expected = {}
+    for tag, backend in each_step(folder, stock):
+        environment = environment or with_backend(backend, site)
+        for file in sorted((folder / TESTS).glob("onnxruntime_test_*.py")):
+            print(f"{tag}: {file.name}", flush=True)
+            subprocess.run([sys.executable, "-W", "ignore", file.name], cwd=file.parent, env=environment, check=True)
+        outcomes = _outcomes(environment)
+        expected = expected or outcomes  # of the stock backend
+        different = compare(expected, outcomes)
+        summary = f"{len(outcomes)} patterns and calls of the stock backend's users: {len(different)} differ"
+        print(f"{tag}: {summary}", flush=True)
+        if different:
+            raise SystemExit("\n".join(different))
 
 
 def _outcomes(environment: dict[str, str]) -> dict[str, dict]:
@@ -156,12 +190,11 @@ def _outcomes(environment: dict[str, str]) -> dict[str, dict]:
 
 
 def compare(there: dict[str, dict], here: dict[str, dict]) -> list[str]:
-    """Return a line for each pattern and call with another outcome than with the stock backend, and print a summary."""
+    """Return a line for each pattern and call with another outcome than with the stock backend."""
     different = []
     for name, outcome in there.items():
         if not _is_same(outcome, here[name]):
-            different.append(f"{name}: stock {outcome}, first step {here[name]}")
-    print(f"{len(there)} patterns and calls of the stock backend's users: {len(different)} differ", flush=True)
+            different.append(f"{name}: stock {outcome}, here {here[name]}")
     return different
 
 
@@ -179,32 +212,38 @@ def _without_addresses(message: str) -> str:
     return re.sub("0x[0-9a-f]+", "", message)
 
 
+def upstream(stock: Path, checkout: Path, stock_python: str) -> int:
+    """Run ORT's own tests with the last step and with the stock wheel. Return 1 if a result is worse."""
+    with tempfile.TemporaryDirectory() as name:
+        *_, (_, backend) = each_step(Path(name, "steps"), stock)
+        path = with_backend(backend, Path(name, "site"))["PYTHONPATH"]
+        command = [sys.executable, str(UPSTREAM_TESTS), str(checkout), stock_python, "--path", path]
+        return subprocess.run(command, check=False).returncode
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("command", choices=("open", "save", "test", "upstream"))
-    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "build" / "first_step")
-    parser.add_argument("--stock-python", help="for upstream: the Python of an environment with the stock wheel")
+    parser.add_argument("command", choices=("open", "save", "patch", "test", "upstream"))
     parser.add_argument("--stock", type=Path, required=True, help="onnxruntime/backend of a stock wheel")
+    parser.add_argument("--checkout", type=Path, help="for patch and upstream: ORT's source tree")
+    parser.add_argument("--author", default="", help="for patch: 'Name <address>'")
+    parser.add_argument("--stock-python", help="for upstream: the Python of an environment with the stock wheel")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "first_step", help="for open and save")
     chosen = parser.parse_args()
     if chosen.command == "save":
-        save(chosen.folder, chosen.stock)
+        save(chosen.folder)
     elif chosen.command == "open":
         chosen.folder.mkdir(parents=True)
-        if not derive(chosen.folder, chosen.stock, "--reject"):
-            print("An edit of the tree needs a change of the diff. Make the changes in the .rej files, and delete them")
-        print(f"The first step is in {chosen.folder}. After an edit, save it")
-    else:
+        open_steps(chosen.folder, chosen.stock)
+        print(f"{chosen.folder} has a commit for each step. Change the commits, and save them")
+    elif chosen.command == "patch":
+        stock = chosen.checkout / BACKEND if chosen.checkout else chosen.stock
+        write_patches(stock, chosen.checkout, chosen.author, ROOT / "build" / "patch")
+    elif chosen.command == "test":
         with tempfile.TemporaryDirectory() as name:
-            first = Path(name, "first")
-            first.mkdir()
-            if not derive(first, chosen.stock):
-                raise SystemExit("The diff does not apply to this tree. Run: make first-step")
-            if chosen.command == "test":
-                run_tests(first, chosen.stock, Path(name))
-            else:
-                path = with_backend(first / BACKEND, Path(name, "here"))["PYTHONPATH"]
-                command = [sys.executable, str(UPSTREAM_TESTS), str(chosen.folder), chosen.stock_python]
-                sys.exit(subprocess.run([*command, "--path", path], check=False).returncode)
+            test(Path(name, "steps"), chosen.stock, Path(name, "site"))
+    else:
+        sys.exit(upstream(chosen.stock, chosen.checkout, chosen.stock_python))
 
 
 if __name__ == "__main__":
