@@ -35,7 +35,7 @@ class CapturePart(SessionPart):
         place = Place("provider_options", eps[0], CAPTURE_SWITCHES[eps[0]])
         model = ModelProto()
         with suppress(Exception):  # such as a model in ORT format
-            model = model_outline.outline(construction.model)
+            model = model_outline.outline(construction.model, "node", "input", "output", "initializer")
         try:
             session = construction.create()
         except Exception as error:
