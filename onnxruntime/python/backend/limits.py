@@ -7,27 +7,27 @@
 Both set ``RunOptions.terminate``, which ORT checks before each node
 (``onnxruntime/core/framework/sequential_executor.cc``). A thread that waits for the lock of its session checks it, too.
 
-One thread keeps the deadlines of all runs. An exception such as ``KeyboardInterrupt`` can leave a function between any
-two instructions. So this thread and each ``Cancellation`` have only weak references to the :class:`Limits` object of a
-run. No step waits for a lock of Python code. So a signal handler can cancel runs, and can have limited runs itself.
+One thread keeps the deadlines of all runs. No step waits for a lock of Python code: a signal handler can cancel runs,
+and have limited runs itself. An interrupt can leave a run in a set until its deadline, or the end of its cancellation.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import weakref
-from _thread import get_ident, start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
+from _thread import start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken
+from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
+from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
 from onnxruntime.backend.errors import Place, reject_type, reject_value
 from onnxruntime.backend.runs.errors import RunCancelledError
 
+_Result = TypeVar("_Result")
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
 
 
@@ -43,7 +43,7 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._runs: set[weakref.ref[Limits]] = set()
+        self._runs: set[Limits] = set()
         self._cancelled = False
 
     @property
@@ -54,20 +54,15 @@ class Cancellation:
     def cancel(self) -> None:
         """Cancel all current and later runs with this object. Return immediately."""
         self._cancelled = True
-        for reference in self._runs.copy():
-            run = reference()
-            if run is not None:
-                run.terminate()
+        for run in self._runs.copy():
+            run.options.terminate = True
 
 
 LIMITS = ("timeout", "cancellation")
 
 
 class Limits:
-    """The limits of one run, and a context manager for it: ``TimeoutError`` or :class:`RunCancelledError` on exit."""
-
-    #: The options of the run, which no other run uses.
-    options: RunOptions
+    """The limits of one run."""
 
     def __init__(self, timeout: Any = None, cancellation: Any = None) -> None:
         """Check the keyword arguments of a run, which :data:`LIMITS` lists."""
@@ -80,28 +75,36 @@ class Limits:
                 reject_value(Place("timeout"), timeout, expected)
         if cancellation is not None and type(cancellation) is not Cancellation:
             reject_type(Place("cancellation"), cancellation, "an onnxruntime.backend.Cancellation")
-        self._seconds: float | None = seconds
+        self._seconds: float = math.inf if seconds is None else seconds
         self._cancellation: Cancellation = cancellation or Cancellation()
-        self.keyword = "cancellation" if timeout is None else "timeout"
-        self.deadline = math.inf
 
-    def terminate(self) -> None:
-        """Make ORT end the run."""
-        self.options.terminate = True
+    def run(self, options: RunOptions, call: Callable[..., _Result], *arguments: object) -> _Result:
+        """Return the result of a call that ends early if its run options, which no other call uses, terminate it.
 
-    def __enter__(self) -> None:
-        # In one C call: discard, at the end of this object, needs the hash that add computes while the run is alive.
+        :raises TimeoutError: if the time limit ended the call.
+        :raises RunCancelledError: if the cancellation did.
+        """
+        self.options = options
+        self.deadline = monotonic() + self._seconds
         runs = self._cancellation._runs
-        runs.update(map(weakref.ref, (self,), (runs.discard,)))
-        if self._cancellation.cancelled:
-            self.terminate()
-        if self._seconds is not None:
-            self.deadline = monotonic() + self._seconds
-            _keep_deadline(self)
+        try:
+            runs.add(self)
+            if self._cancellation.cancelled:
+                options.terminate = True
+            if self._seconds < math.inf:
+                _deadlines.add(self)
+            result = call(*arguments)
+        except Exception as error:
+            self._check(error)
+            raise
+        finally:
+            _deadlines.runs.discard(self)
+            runs.discard(self)
+        self._check(None)
+        return result
 
-    def __exit__(self, error_class: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error_class is not None and not issubclass(error_class, Exception):
-            return  # such as KeyboardInterrupt
+    def _check(self, error: Exception | None) -> None:
+        """Raise the error for a call that the limits ended."""
         if not self.options.terminate:
             return
         if monotonic() >= self.deadline:
@@ -109,61 +112,45 @@ class Limits:
         raise RunCancelledError("The run was canceled") from error
 
 
-_with_deadlines: set[weakref.ref[Limits]] = set()  # the runs that have not reached their deadlines
-_changed = Lock()  # released when the thread that keeps deadlines must compute the next one again
-_changed.acquire()
-_keeper: int | None = None  # the thread that keeps deadlines
+class _Deadlines:
+    """The runs with a time limit, and a thread that terminates each of them at its deadline."""
 
+    def __init__(self) -> None:
+        self.runs: set[Limits] = set()
+        self._changed: SimpleQueue[None] = SimpleQueue()  # wakes the thread
+        self._has_thread = False
 
-def _keep_deadline(run: Limits) -> None:
-    """Pass a run to the thread that keeps deadlines."""
-    _with_deadlines.update(map(weakref.ref, (run,), (_with_deadlines.discard,)))
-    _wake()
+    def add(self, run: Limits) -> None:
+        self.runs.add(run)
+        if not self._has_thread:
+            self._start()
+        self._changed.put(None)
 
+    def _start(self) -> None:
+        start_new_thread(self._keep, ())  # two threads would do no harm
+        self._has_thread = True
 
-def _wake() -> None:
-    """Wake the thread that keeps deadlines, or start one."""
-    with suppress(RuntimeError):  # it is released already
-        _changed.release()
-    # The garbage collector can call a finalizer with a limited run in the thread that keeps deadlines.
-    if _keeper in (None, get_ident()):
-        start_new_thread(_keep_deadlines, ())
+    def _keep(self) -> None:
+        try:
+            while True:
+                seconds = min(map(self._seconds_left, self.runs.copy()), default=_LONGEST)
+                with suppress(Empty):
+                    self._changed.get(timeout=seconds)
+        finally:  # another thread can end this one (PyThreadState_SetAsyncExc)
+            self._has_thread = False
+            self._start()
 
-
-def _keep_deadlines() -> None:
-    """Terminate each run at its deadline, as long as the process exists, unless another thread does."""
-    global _keeper  # noqa: PLW0603
-    try:
-        _keeper = get_ident()
-        while _keeper == get_ident():
-            with suppress(MemoryError):
-                seconds = min(map(_seconds_left, _with_deadlines.copy()), default=_LONGEST)
-                _changed.acquire(timeout=seconds)
-    finally:
-        # Another thread can end this one (PyThreadState_SetAsyncExc).
-        if _keeper == get_ident():
-            _keeper = None
-        _wake()
-
-
-def _seconds_left(run: weakref.ref[Limits]) -> float:
-    """Return the seconds until the deadline of a run. Terminate the run at its deadline, and forget it."""
-    limits = run()
-    if limits is None:
+    def _seconds_left(self, run: Limits) -> float:
+        """Return the seconds until the deadline of a run. Terminate the run at its deadline, and forget it."""
+        seconds = run.deadline - monotonic()
+        if seconds > 0:
+            return seconds
+        run.options.terminate = True
+        self.runs.discard(run)
         return _LONGEST
-    seconds = limits.deadline - monotonic()
-    if seconds > 0:
-        return seconds
-    limits.terminate()
-    _with_deadlines.discard(run)
-    return _LONGEST
 
 
-def _forget_threads() -> None:
-    """Forget the threads of the parent process."""
-    global _keeper  # noqa: PLW0603
-    _keeper = None
-
+_deadlines = _Deadlines()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_threads)
+    os.register_at_fork(after_in_child=_deadlines.__init__)  # type: ignore[misc]  # a child has no thread of its parent

@@ -49,9 +49,7 @@ class Plan:
     def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
         """Run within limits, with separate run options and without the fast path."""
         separate = RunSettings(settings.attributes, settings.entries)
-        limits.options = separate.options
-        with limits:
-            return self.run(inputs, separate)
+        return limits.run(separate.options, self.run, inputs, separate)
 
 
 def _route_of(session: InferenceSession, inputs: ModelInputs) -> DirectRoute:

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import ctypes
 import os
 import sys
 import threading
 import time
 import unittest
-import weakref
 from collections.abc import Callable
 from typing import NoReturn
 from unittest import mock
@@ -22,22 +22,16 @@ import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Float, NumpyInt
 from helpers.models import cancelled, parsed, slow, two_nodes
-from helpers.threads import at_every_moment, in_threads, wait_for_release
+from helpers.threads import at_every_moment, in_threads
 
 import onnxruntime.backend
+from onnxruntime import RunOptions
 from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, backend_rep, limits
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
 # Durations, whose unit would be lost, and types whose own methods would run.
 OTHERS = (np.timedelta64(50, "ns"), np.timedelta64(1, "Y"), np.timedelta64("NaT"), Float(1), NumpyInt(1))
-
-
-def limited(options: onnxruntime.RunOptions, timeout: object, cancellation: object = None) -> limits.Limits:
-    """Return the context of a run with these limits."""
-    run = limits.Limits(timeout, cancellation)
-    run.options = options
-    return run
 
 
 class LimitTest(unittest.TestCase):
@@ -65,12 +59,11 @@ class LimitTest(unittest.TestCase):
     def test_a_cancellation_after_the_timeout(self):
         for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
             cancellation = Cancellation()
-            run = limited(onnxruntime.RunOptions(), timeout, cancellation)
-            with self.subTest(timeout), self.assertRaises(error), run:
-                cancellation.cancel()
+            with self.subTest(timeout), self.assertRaises(error):
+                limits.Limits(timeout, cancellation).run(RunOptions(), cancellation.cancel)
 
     def test_a_run_that_ends_in_time_although_its_thread_is_late(self):
-        with mock.patch.object(limits, "_keep_deadline"):
+        with mock.patch.object(limits, "_deadlines"):
             np.testing.assert_array_equal(onnxruntime.backend.run(two_nodes(), [X], timeout=1e-9)[0], X)
 
     def test_the_prepared_model_is_usable_afterwards(self):
@@ -98,7 +91,6 @@ class LimitTest(unittest.TestCase):
 
         threading.Timer(0.2, cancellation.cancel).start()
         in_threads(run, run, run)
-        wait_for_release(lambda: not cancellation._runs)
         self.assertEqual((len(ended), len(cancellation._runs), cancellation.cancelled), (3, 0, True))
         with self.assertRaises(RunCancelledError):  # a cancellation is permanent
             self.rep.run([self.values], cancellation=cancellation)
@@ -145,29 +137,22 @@ class MomentTest(unittest.TestCase):
     def run_limited(self) -> list:
         return self.rep.run([X], timeout=3600, cancellation=self.cancellation)
 
-    def test_interrupts_leave_nothing(self):
-        runs, keep_deadline = [], limits._keep_deadline
-
-        def recorded(run: limits.Limits) -> None:
-            runs.append(weakref.ref(run))
-            keep_deadline(run)
+    def test_interrupts(self):
+        """They leave no lock taken: each later run has its limits, also in another thread."""
 
         def interrupt() -> NoReturn:
             raise InterruptError
 
         def check(seen: object) -> None:
-            if seen is not InterruptError:  # an exception in the callback of a weak reference is lost
+            if seen is not InterruptError:
                 np.testing.assert_array_equal(seen[0], X)
-            # The thread that keeps deadlines may use a run at its end.
-            wait_for_release(lambda: not self.cancellation._runs)
-            self.assertEqual(len(self.cancellation._runs), 0)
+            self.assertLessEqual(len(self.cancellation._runs), 1)
+            self.cancellation._runs.clear()
+            self.assertEqual(self.run_limited()[0].tolist(), X.tolist())
 
-        with mock.patch.object(limits, "_keep_deadline", recorded):
-            at_every_moment(interrupt, self.run_limited, check)
-        self.assertGreater(len(runs), 10)
-        wait_for_release(lambda: all(run() is None for run in runs))
-        self.assertEqual([run() for run in runs if run() is not None], [])
-        self.assertEqual(self.rep.run([X], timeout=60, cancellation=self.cancellation)[0].tolist(), X.tolist())
+        at_every_moment(interrupt, self.run_limited, check)
+        with self.assertRaises(TimeoutError):
+            run_until_terminated(0.01)
 
     def test_cancelling_never_waits(self):
         def cancel() -> None:
@@ -181,126 +166,76 @@ class MomentTest(unittest.TestCase):
         at_every_moment(cancel, self.run_limited, check)
 
 
+def run_until_terminated(timeout: float, act: Callable = bool) -> None:
+    """Call a function in a run with a time limit, and wait for the end of the run."""
+    options = RunOptions()
+
+    def wait() -> None:
+        act()
+        end = time.monotonic() + 60
+        while not options.terminate and time.monotonic() < end:
+            time.sleep(0.001)
+
+    limits.Limits(timeout).run(options, wait)
+
+
 class DeadlineTest(unittest.TestCase):
     """One thread keeps the deadlines of all runs."""
 
-    def run_late(self) -> None:
-        options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limited(options, 0.01):
-            self.wait_for(lambda: options.terminate)
-
-    def wait_for(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), end, "a deadline was not kept")
-            time.sleep(0.001)
+    def assert_late(self, timeout: float = 0.01, act: Callable = bool) -> None:
+        started = time.monotonic()
+        with self.assertRaises(TimeoutError):
+            run_until_terminated(timeout, act)
+        self.assertGreaterEqual(time.monotonic() - started, timeout)
+        self.assertLess(time.monotonic() - started, 30)
 
     def test_many_runs_need_one_thread(self):
-        self.run_late()
+        self.assert_late()
         before, counts = _thread._count(), []
 
         def run() -> None:
             for _ in range(300):
-                with limited(onnxruntime.RunOptions(), 3600):
-                    counts.append(_thread._count())
+                limits.Limits(3600).run(RunOptions(), lambda: counts.append(_thread._count()))
 
         in_threads(run, run, run)
         self.assertLessEqual(max(counts), before + 3)
+        self.assertEqual(limits._deadlines.runs, set())
 
     def test_runs_with_several_deadlines(self):
-        started = time.monotonic()
-        runs = [(onnxruntime.RunOptions(), timeout) for timeout in (3600, 0.3, 0.02, 3600, 0.1)]
-        limited_runs = [limited(*run) for run in runs]
-        for run in limited_runs:
-            run.__enter__()
-        for options, timeout in sorted(runs, key=lambda run: run[1])[:3]:
-            self.wait_for(lambda options=options: options.terminate)
-            self.assertGreaterEqual(time.monotonic() - started, timeout)
-        self.assertFalse(runs[0][0].terminate or runs[3][0].terminate)
-
-    def keep(self, run: Callable) -> None:
-        """Pass a function to the thread that keeps deadlines, in place of a weak reference to a run."""
-        limits._with_deadlines.add(run)
-        self.addCleanup(limits._with_deadlines.discard, run)
-        limits._keep_deadline(limited(onnxruntime.RunOptions(), 3600))
+        others = [RunOptions() for _ in range(2)]
+        limits.Limits(3600).run(others[0], self.assert_late, 0.3, lambda: self.assert_late(0.1, self.assert_late))
+        limits.Limits(3600).run(others[1], self.assert_late)
+        self.assertFalse(others[0].terminate or others[1].terminate)
 
     def end_thread(self) -> None:
         """Send an exception to the thread that keeps deadlines. It ends at the next step of Python."""
         if sys.gettrace() is not None:
             self.skipTest("with a tracer such as a coverage tool, Python 3.11 waits for the thread indefinitely")
-        code, found = limits._keep_deadlines.__code__, []
-
-        def find() -> bool:  # it can be starting, or in a function
+        found = []
+        while not found:  # it can be starting, or in a function
             frames = sys._current_frames().items()
-            found.extend(thread for thread, frame in frames if frame.f_code is code)
-            return bool(found)
-
-        self.wait_for(find)
+            found = [thread for thread, frame in frames if frame.f_code is limits._Deadlines._keep.__code__]
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(found[0]), ctypes.py_object(SystemExit))
 
-    def test_an_error_in_the_thread(self):
-        calls = []
+    def test_a_thread_that_ends(self):
+        """Its successor keeps the deadlines, also that of the run that woke the thread."""
+        for _ in range(5):
+            self.assert_late()
+            self.end_thread()
+            self.assert_late()
+            self.assert_late(0.3, self.end_thread)
 
-        def failing() -> None:
-            calls.append(1)
-            if len(calls) < 3:
-                raise MemoryError
-
-        self.keep(failing)
-        self.wait_for(lambda: len(calls) > 2)
-        self.run_late()
-
-    def test_an_exception_that_ends_the_thread(self):
-        calls = []
-
-        def ending() -> None:
-            calls.append(1)
-            if len(calls) == 1:
-                raise SystemExit
-
-        options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limited(options, 0.1):
-            self.keep(ending)
-            self.wait_for(lambda: len(calls) > 1)  # in a new thread
-            self.wait_for(lambda: options.terminate)
-        self.run_late()
-
-    def test_a_thread_that_ends_and_cannot_be_replaced(self):
-        def ending() -> None:
-            limits._with_deadlines.discard(ending)
-            raise SystemExit
-
-        self.run_late()
+    def test_a_thread_that_cannot_be_replaced(self):
+        """The next run starts another one."""
+        self.assert_late()
         with (
             mock.patch.object(limits, "start_new_thread", side_effect=RuntimeError),
             mock.patch.object(sys, "unraisablehook"),
         ):
-            self.keep(ending)
-            self.wait_for(lambda: limits._keeper is None)
-        self.run_late()
-
-    def test_an_exception_while_the_thread_sleeps(self):
-        """It ends the thread when the next run has a deadline, or when a deadline comes."""
-        for _ in range(5):
-            self.run_late()
             self.end_thread()
-            self.run_late()
-        options = onnxruntime.RunOptions()
-        with self.assertRaises(TimeoutError), limited(options, 0.3):
-            self.end_thread()
-            self.wait_for(lambda: options.terminate)
-
-    def test_a_finalizer_in_the_thread(self):
-        ended = []
-
-        def finalize() -> None:
-            if not ended:
-                self.run_late()
-                ended.append(1)
-
-        self.keep(finalize)
-        self.wait_for(lambda: ended)
-        self.run_late()
+            with contextlib.suppress(RuntimeError):
+                limits.Limits(0.05).run(RunOptions(), time.sleep, 0.2)
+        self.assert_late()
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
     def test_a_forked_process(self):
@@ -309,13 +244,13 @@ import os, time
 from onnxruntime import RunOptions
 from onnxruntime.backend.limits import Limits
 def run_late():
-    limits, options = Limits(0.01), RunOptions()
-    limits.options = options
+    options = RunOptions()
+    def wait():
+        end = time.monotonic() + 10
+        while not options.terminate and time.monotonic() < end:
+            time.sleep(0.001)
     try:
-        with limits:
-            end = time.monotonic() + 10
-            while not options.terminate and time.monotonic() < end:
-                time.sleep(0.001)
+        Limits(0.01).run(options, wait)
     except TimeoutError:
         return 0
     return 1
