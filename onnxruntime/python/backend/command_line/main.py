@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import warnings
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import onnxruntime
 from onnxruntime.backend import __version__
@@ -50,24 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("default", RuntimeWarning)
     warnings.showwarning = _show_warning
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
-    colors = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    colors = output.obeys_escapes(sys.stdout) and not os.environ.get("NO_COLOR")
     with output.result_stream() as out:
         try:
-            _preload()
-            if hasattr(chosen, "plugin"):
-                chosen.plugin = _register(chosen.plugin)
-            result, status = chosen.command.execute(chosen)
-            output.progress()
-            if chosen.json:
-                text = json.dumps(result, indent=2, allow_nan=False) + "\n"
-            else:
-                # Some terminals break a line at the last column.
-                text = output.text(chosen.command.tables(result), shutil.get_terminal_size().columns - 1, colors)
-            out.write(text)
-            out.flush()
-            if status == output.INTERRUPTED:
-                raise KeyboardInterrupt
-            return status
+            return _execute(chosen, out, colors)
         except OSError as error:  # such as a full disk
             if not isinstance(error, BrokenPipeError):  # such as `... | head`
                 print(f"error: {one_line(error)}", file=sys.stderr)
@@ -84,6 +70,25 @@ def main(arguments: list[str] | None = None) -> int:
             if chosen.json:
                 out.write(json.dumps({"error": problem(mistake)}, indent=2) + "\n")
             return 1
+
+
+def _execute(chosen: argparse.Namespace, out: TextIO, colors: bool) -> int:
+    """Execute a command, print its result, and return the exit status."""
+    _preload()
+    if hasattr(chosen, "plugin"):
+        chosen.plugin = _register(chosen.plugin)
+    result, status = chosen.command.execute(chosen)
+    output.progress()
+    if chosen.json:
+        text = json.dumps(result, indent=2, allow_nan=False) + "\n"
+    else:
+        # Some terminals break a line at the last column.
+        text = output.text(chosen.command.tables(result), shutil.get_terminal_size().columns - 1, colors)
+    out.write(text)
+    out.flush()
+    if status == output.INTERRUPTED:
+        raise KeyboardInterrupt
+    return status
 
 
 def _show_warning(message: object, *_: object, **__: object) -> None:

@@ -104,9 +104,14 @@ def _columns(table: Table) -> list[list[Cell]]:
     return [list(column) for column in zip(*rows, strict=True) if any(cell.text for cell in column[1:])]
 
 
+def obeys_escapes(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal with escape sequences. On Windows, only some terminals have them."""
+    return bool(stream and stream.isatty() and (os.name == "posix" or "WT_SESSION" in os.environ))
+
+
 def progress(line: str = "") -> None:
     """Replace the line on a terminal about the current step."""
-    if sys.stderr and sys.stderr.isatty():
+    if obeys_escapes(sys.stderr):
         print(f"\r\x1b[K{one_line(line)[:70]}", end="", file=sys.stderr, flush=True)
 
 

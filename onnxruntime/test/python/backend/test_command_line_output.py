@@ -52,12 +52,12 @@ class LayoutTest(unittest.TestCase):
                 self.assertEqual("\x1b" in Ran("check", "{}").out, colored)
 
     def test_progress_is_on_a_terminal_only(self):
-        for tty in (True, False):
-            with mock.patch.object(sys, "stderr", io.StringIO()) as err:
+        for tty, system, shown in ((True, "posix", True), (True, "nt", False), (False, "posix", False)):
+            with mock.patch.object(sys, "stderr", io.StringIO()) as err, mock.patch.object(output.os, "name", system):
                 err.isatty = lambda tty=tty: tty
                 output.progress("a\nb")
                 main._show_warning("c\nd")
-            self.assertEqual(err.getvalue(), "\r\x1b[Ka b\r\x1b[K" * tty + "warning: c d\n")
+            self.assertEqual(err.getvalue(), "\r\x1b[Ka b\r\x1b[K" * shown + "warning: c d\n")
 
 
 class ArgumentsTest(CommandTest):
