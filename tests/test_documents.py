@@ -54,6 +54,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "onnxruntime" / "test" / "python" / "backend" / "software_cuda" / "README.md",
     ROOT / "tools" / "ort_defects" / "README.md",
+    ROOT / "upstream" / "README.md",
 ]
 _FENCE = re.compile(
     r"^(?:<!-- (?P<mark>needs|file) (?P<name>\S+) -->\n)?"
