@@ -62,7 +62,7 @@ CAUSES = {
     "names": "option_drift",
     "optimizers": "allowlist_config_keys.*optimizer",
     "execution providers": "allowlist_providers",
-    "messages of ORT": "ort_messages|session_model_versions",
+    "messages of ORT": "ort_messages|model_versions",
     "plugin EPs": "plugins|webgpu",
     "the stock wheel behaves differently": "stock_comparison",
     "the release is not accepted yet": "test_installed|test_packaging",

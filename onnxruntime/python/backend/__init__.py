@@ -5,9 +5,8 @@
 """ONNX's backend API on top of ONNX Runtime."""
 
 from .backend import is_compatible, prepare, run, supports_device
-from .errors import NotPermittedError, WrongTypeError
-from .limits import Cancellation
-from .runs.errors import InputError, RunCancelledError
+from .errors import InputError, NotPermittedError, RunCancelledError, WrongTypeError
+from .runs.limits import Cancellation
 
 __version__ = "1.1"
 

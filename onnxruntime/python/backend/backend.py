@@ -16,20 +16,24 @@ from onnx.checker import ValidationError, check_model
 
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
-from onnxruntime.backend import request
+from onnxruntime.backend import parts, request
 from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.rules import values_of
-from onnxruntime.backend.allowlist.tables import KEYWORDS
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS
+from onnxruntime.backend.applied import settings
+from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
+from onnxruntime.backend.explanations import opsets
 from onnxruntime.backend.libraries import plugins
-from onnxruntime.backend.limits import LIMITS, Limits
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
-from onnxruntime.backend.runs.direct_route import is_ort
-from onnxruntime.backend.session import model_file, opening, opsets, presence, reports, state, verification
+from onnxruntime.backend.runs.limits import Limits
+from onnxruntime.backend.session import creation, presence
+from onnxruntime.backend.session.creation import Construction
+from onnxruntime.backend.session.state import applied_in_prepare, is_of_ort, state_of
 
 
 class OnnxRuntimeBackend(Backend):
@@ -75,7 +79,6 @@ class OnnxRuntimeBackend(Backend):
         :param device: ``'CPU'``, ``'CUDA'`` or ``'GPU'``, with an index as in ``'CUDA:1'``, or another name from
             :func:`onnxruntime.get_device`.
         """
-        presence.register_plugins_for(device)
         return presence.supports_device(device, get_device())
 
     @classmethod
@@ -205,27 +208,28 @@ def _prepare_source(
     if device is not None:
         _check_device(backend, device)
     requested = request.of_call(keywords, attributes, device)
-    plugins.register(requested.environment.get("plugins", ()))
+    if "plugins" in requested.environment:
+        plugins.register(requested.environment["plugins"])
     try:
         process = presence.process(get_available_providers())
-        presence.check_devices(requested.settings.get("provider_options", ()), process.kinds)
         permit = permit_of(requested, request.allowlist(requested.environment, process))
-        options = SessionOptions()
-        session, permit, libraries = opening.create(
+        presence.check_available(permit)
+        construction = Construction(
             source,
             permit,
-            requested.environment.get("extensions", ()),
-            options,
-            backend.allowReleasedOpsetsOnly,
-            InferenceSession,
+            SessionOptions(),
+            libraries=requested.environment.get("extensions", ()),
+            released_opsets=backend.allowReleasedOpsetsOnly,
+            session_class=InferenceSession,
         )
+        session = creation.create(construction, parts.for_permit(permit))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
-    verification.check(session, permit)
-    kept = state.of(session)
-    kept.applied = reports.of(session, permit, libraries)  # for prepare of the class, which receives the session
+    state = state_of(session)
+    # For prepare of the class, which receives the session.
+    state.applied = settings.confirm(session, construction)
     rep = backend.prepare(session, device, **attributes)
-    kept.applied = None  # prepare of a subclass may not pass the session on
+    state.applied = None  # prepare of a subclass may not pass the session on
     return rep
 
 
@@ -245,12 +249,15 @@ def _prepare_open(
     from_environment: tuple[str, ...] = ()
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model  # it has the environment's entries already, and its caller's own entries win over them
-    elif is_ort(model) and state.of(model).applied:
-        rep = OnnxRuntimeBackendRep(model, applied=state.of(model).applied)
-        device, attributes = None, {}  # of the call that created the session
     else:
-        rep = OnnxRuntimeBackendRep(model)
-        from_environment = ("run_config",)
+        applied = applied_in_prepare(model)
+        rep = OnnxRuntimeBackendRep(model, applied=applied or NOTHING_APPLIED)
+        if applied is None:
+            from_environment = ("run_config",)
+        elif keywords:
+            device, attributes = None, {}  # of the call that created the session
+        else:
+            return rep
     requested = request.of_call(keywords, attributes, environment=from_environment)
     unknown_arguments.warn_or_reject(requested.attributes, ())
 
@@ -273,7 +280,7 @@ def _warn_about_device(device: object, rep: OnnxRuntimeBackendRep) -> None:
     """Warn about a device on which an existing session does not run."""
     if type(device) is not str or device == "CPU":
         return
-    if is_ort(rep.session) and ON_ANY_DEVICE.issuperset(rep.providers):
+    if is_of_ort(rep.session) and ON_ANY_DEVICE.issuperset(rep.providers):
         providers = ", ".join(rep.providers)
         warn(f"device {show(device)} has no effect on an existing session, which runs on {providers}")
 
@@ -284,6 +291,8 @@ def _checked(model: ModelProto) -> bytes:
         serialized = model.SerializeToString()
         check_model(serialized)
     except ValidationError as error:
+        from onnxruntime.backend.explanations import model_file  # for few calls  # noqa: PLC0415
+
         problem = model_file.missing_data(model)
         if not problem:
             raise

@@ -15,13 +15,14 @@ from typing import Any, NoReturn, Self
 from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend import parts
 from onnxruntime.backend.allowlist.permit import plain_copy
-from onnxruntime.backend.allowlist.rules import NOTHING
-from onnxruntime.backend.limits import Limits
-from onnxruntime.backend.runs.direct_route import generation_of, is_ort
-from onnxruntime.backend.session import nodes, selection, state
-from onnxruntime.backend.session.plan import Plan
-from onnxruntime.backend.session.reports import NOTHING_APPLIED, Applied
+from onnxruntime.backend.allowlist.rules import NOTHING, Texts
+from onnxruntime.backend.applied import nodes
+from onnxruntime.backend.applied.settings import NOTHING_APPLIED, Applied
+from onnxruntime.backend.runs.limits import Limits
+from onnxruntime.backend.runs.plan import Plan
+from onnxruntime.backend.session.state import generation_of, is_of_ort, state_of
 
 
 class OnnxRuntimeBackendRep(BackendRep):
@@ -34,9 +35,9 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     def __init__(self, session, *, applied: Applied = NOTHING_APPLIED) -> None:
         """Use an ``InferenceSession``, or another object with ``get_inputs`` and ``run``, with permitted settings."""
-        if applied is NOTHING_APPLIED and is_ort(session):  # of the caller: its creation imported no part
+        if applied is NOTHING_APPLIED and is_of_ort(session):  # of the caller: its creation imported no part
             with suppress(Exception):  # each run raises it
-                selection.for_session(session)
+                parts.for_session(session)
         self._session = session
         self._applied = applied
 
@@ -44,8 +45,8 @@ class OnnxRuntimeBackendRep(BackendRep):
         """Return the plan of the runs of the session that this prepared model has now."""
         plan = self._plan
         session = self.session
-        if plan is None or plan.session is not session or plan.inner is not generation_of(session):
-            plan = self._plan = Plan(session, self._applied.configuration.get("run_config", NOTHING))
+        if plan is None or plan.session is not session or plan.generation is not generation_of(session):
+            plan = self._plan = _plan(session, self._applied.configuration.get("run_config", NOTHING))
             if self._session is not session:  # another thread closed this prepared model
                 self._plan = None
         return plan
@@ -103,7 +104,7 @@ class OnnxRuntimeBackendRep(BackendRep):
     def why_serial(self) -> str:
         """Why no runs on OpenVINO are parallel. Empty if runs of several threads can be parallel, and on other EPs."""
         session = self.session
-        reasons = [part.why_serial(session) for part in selection.for_session(session)]
+        reasons = [part.why_serial(session) for part in parts.for_session(session)]
         return "".join(reasons)  # of one part at most
 
     def configuration(self) -> dict[str, dict]:
@@ -133,7 +134,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         session = self._session
         self._session = None
         self._plan = None
-        owned = state.of(session).owned if is_ort(session) else None
+        owned = state_of(session).owned if is_of_ort(session) else None
         del session
         if owned is not None:  # the session shares a device
             owned.lock.release_ended()
@@ -215,7 +216,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             call of the same thread on the device.
         """
         session = self._current_plan().session
-        owned = state.of(session).owned if is_ort(session) else None
+        owned = state_of(session).owned if is_of_ort(session) else None
         if owned is None:
             return nullcontext()
         return owned.lock.alone()
@@ -226,7 +227,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         settings, without_effect = plan.overrides.look_up(run_config, {})
         rep = self.__copy__()
         rep._session = plan.session
-        rep._plan = Plan(plan.session, settings.entries)
+        rep._plan = _plan(plan.session, settings.entries)
         if settings.entries:
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
@@ -265,7 +266,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if (
             plan is None
             or plan.session is not self._session
-            or plan.inner is not getattr(plan.session, "_providers", None)
+            or plan.generation is not getattr(plan.session, "_providers", None)
         ):
             plan = self._current_plan()
         settings = plan.settings
@@ -278,3 +279,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         if outputs is None:
             outputs = plan.run(inputs, settings)
         return outputs
+
+
+def _plan(session: InferenceSession, run_config: Texts) -> Plan:
+    return Plan(session, run_config, parts.for_session(session) if is_of_ort(session) else [])

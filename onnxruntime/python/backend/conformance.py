@@ -20,11 +20,13 @@ import onnx
 
 import onnxruntime
 from onnxruntime.backend import __version__, locks
+from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.openvino import run_order
-from onnxruntime.backend.session import construction, nodes, opening, plan
+from onnxruntime.backend.runs import plan
+from onnxruntime.backend.session import creation
 
 _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that contains the models of a test
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
@@ -64,7 +66,7 @@ def pytest_configure(config) -> None:
 
     OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)  # type: ignore[method-assign, assignment]
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
-    for module in (opening, construction, plan, locks, eligibility, run_order):
+    for module in (creation, plan, locks, eligibility, run_order):
         vars(module)["__tracebackhide__"] = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         path = os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The errors about settings, and the wording of refusals and warnings."""
+"""The classes of errors, and the wording of refusals and warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi import onnxruntime_pybind11_state
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 NOT_PERMITTED = "is not permitted via the backend API"
 # The environment variable with a configuration, and the end of an error or a warning about its settings.
@@ -46,9 +47,46 @@ class WrongTypeError(NotPermittedError, TypeError):
     """A keyword argument of the wrong type, such as a list instead of a mapping."""
 
 
+class InputError(DetailedError, RuntimeError):
+    """Raised if an input is missing, unknown, or has a wrong type, rank, shape or range.
+
+    Two subclasses are also ORT's own classes.
+    """
+
+    input: str | None = None  # the input's name, None if the error concerns no single input
+    expected: str = ""  # the declaration in the model
+    got: str = ""  # the value
+
+
+class InvalidInputError(InputError, InvalidArgument):
+    """Raised if the stock backend raises ORT's ``InvalidArgument``."""
+
+
+class FailedInputError(InputError, Fail):
+    """Raised if the stock backend raises ORT's ``Fail``."""
+
+
+class RunCancelledError(DetailedError, RuntimeError):
+    """Raised if a ``Cancellation`` stopped the run. The prepared model is unchanged."""
+
+
+def _classes_of_ort() -> tuple[type[Exception], ...]:
+    found = []
+    for kind in vars(onnxruntime_pybind11_state).values():
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            found.append(kind)
+    return tuple(found)
+
+
+#: The classes of ORT's errors. They derive from ``Exception`` alone.
+ORT_ERRORS = _classes_of_ort()
+# The errors of ORT's Python API, which raises its own and these two.
+API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
+
+
 def reworded(kind: type[Exception], message: str) -> Exception:
     """Return an error of ORT's class ``kind``, which callers of the stock backend catch. Otherwise, a RuntimeError."""
-    if kind.__module__ == InvalidArgument.__module__:
+    if issubclass(kind, ORT_ERRORS):
         return kind(message)
     return RuntimeError(message)
 

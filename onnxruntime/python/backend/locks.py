@@ -17,7 +17,7 @@ also refers to the inner session and the captured graphs of each session, and re
 
 No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
 thread owns it. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block. All of this
-relies on the global interpreter lock, which orders the steps of all threads (``session/selection.py``).
+relies on the global interpreter lock, which orders the steps of all threads (``parts.py``).
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from typing import Any, TypeVar
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.rules import Texts, texts_of
 from onnxruntime.backend.provider_names import WEBGPU
-from onnxruntime.backend.runs.direct_route import Guard
-from onnxruntime.backend.session import state
-from onnxruntime.backend.session.construction import Construction, SessionPart
+from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart
+from onnxruntime.backend.session.state import state_of
 
 _Result = TypeVar("_Result")
 WAITS_FOR_ITSELF = (
@@ -199,7 +198,7 @@ class SessionLock:
 
     def own(self, session: InferenceSession) -> list:
         """Return the objects that are released after a session has ended. None may refer to the session."""
-        kept = state.of(session)
+        kept = state_of(session)
         owned = kept.owned
         if owned is None or owned.objects[0] is not session._sess:
             if owned is not None:  # set_providers has replaced the inner session
@@ -245,14 +244,14 @@ class LockPart(SessionPart):
 
     name = "locks"
 
-    def create(self, construction: Construction) -> InferenceSession:
+    def create(self, construction: Construction, create: Create) -> InferenceSession:
         """Create a session if this process can use its device. The lock owns it before anything can fail."""
         providers = construction.permit.providers
         GPU.run(None, bool)  # raises an error if this process cannot
         # Before ORT changes CUDA's current device of this thread.
         _note_other_devices(map(texts_of, providers.values()))
         construction.call = partial(_call_for(providers), None, _construct)
-        return construction.create()
+        return create()
 
     def guard(self, session: InferenceSession, inner: Guard | None) -> Guard | None:
         _note_other_devices(session.get_provider_options().values())

@@ -15,6 +15,8 @@ from onnxruntime.backend.allowlist.value_kinds import Integer
 # The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, and PERMIT.
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 MOST_ENTRIES = 256  # of a mapping, and of a call. ORT has fewer keys
+# The keyword arguments that limit a run.
+LIMITS = ("timeout", "cancellation")
 # The sizes of one named dimension. free_dimensions.py bounds their product for each input.
 FREE_DIMENSION = Rule(Integer(1, MOST_FOLDED), "open", "The size of a named dimension.")
 # Keyword argument to the settings that it contains by name.

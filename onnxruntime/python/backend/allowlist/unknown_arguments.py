@@ -12,8 +12,8 @@ from itertools import islice
 
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.rules import Values
+from onnxruntime.backend.allowlist.tables import LIMITS
 from onnxruntime.backend.errors import Place, nearest, reject, show, warn
-from onnxruntime.backend.limits import LIMITS
 
 _MOST_WARNINGS = 8  # about the keyword arguments of a call: each one searches for similar names
 _LONGEST_NAME = 100  # of a limit

@@ -20,12 +20,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 import onnxruntime
 from onnxruntime import InferenceSession, NodeArg
+from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.capture import operators
 from onnxruntime.backend.capture.operators import Condition
 from onnxruntime.backend.errors import show
 from onnxruntime.backend.provider_names import CPU, THROUGH_CUDA, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import nodes
 
 _DEVICES = (frozenset({CPU, WEBGPU}), frozenset({CPU, *THROUGH_CUDA}))
 

@@ -43,8 +43,9 @@ from onnxruntime.backend.errors import warn
 from onnxruntime.backend.locks import GPU, call_holding
 from onnxruntime.backend.provider_names import CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.direct_route import FastRun, generation_of
+from onnxruntime.backend.runs.plan import FastRun
 from onnxruntime.backend.runs.settings import RunSettings
+from onnxruntime.backend.session.state import generation_of
 
 Outputs = list[np.ndarray]
 _Feeds = Mapping[str, Any]
@@ -164,7 +165,7 @@ class Capture:
     def __init__(self, session: InferenceSession, ep: str, problem: str = "") -> None:
         """Use a session, the EP that captures, and the reason why the session cannot capture, if any."""
         self._session: InferenceSession = proxy(session)  # the session refers to this object
-        self.inner = generation_of(session)
+        self.generation = generation_of(session)
         self._problem = problem
         inputs, outputs = session.get_inputs(), session.get_outputs()
         memories = session.get_input_memory_infos() + session.get_output_memory_infos()

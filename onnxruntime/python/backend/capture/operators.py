@@ -22,7 +22,7 @@ from enum import Enum
 
 from onnx import TensorProto
 
-from onnxruntime.backend.session.nodes import NHWC
+from onnxruntime.backend.applied.nodes import NHWC
 
 MICROSOFT = "com.microsoft"
 

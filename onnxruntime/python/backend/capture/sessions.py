@@ -16,9 +16,9 @@ from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.graphs import WITHOUT, Capture
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
-from onnxruntime.backend.runs.direct_route import generation_of
-from onnxruntime.backend.session import capturing, model_outline, state
-from onnxruntime.backend.session.construction import Construction, SessionPart
+from onnxruntime.backend.session import model_outline
+from onnxruntime.backend.session.creation import Construction, Create, SessionPart
+from onnxruntime.backend.session.state import capturing_in_permit, capturing_in_session, generation_of, state_of
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 _REASON = "ORT captures a model only if it has no If, Loop or Scan, and if no node between others is on the CPU EP"
@@ -30,14 +30,14 @@ class CapturePart(SessionPart):
 
     name = "capture"
 
-    def create(self, construction: Construction) -> InferenceSession:
-        eps = capturing.of_permit(construction.permit)
+    def create(self, construction: Construction, create: Create) -> InferenceSession:
+        eps = capturing_in_permit(construction.permit)
         place = Place("provider_options", eps[0], CAPTURE_SWITCHES[eps[0]])
         model = ModelProto()
         with suppress(Exception):  # such as a model in ORT format
             model = model_outline.outline(construction.model, "node", "input", "output", "initializer")
         try:
-            session = construction.create()
+            session = create()
         except Exception as error:
             if OF_ORT in str(error):
                 reject(place, f"{_REASON}. {_advice(model, construction.permit.sizes)}. ORT error: {error}")
@@ -45,15 +45,15 @@ class CapturePart(SessionPart):
         problem = eligibility.problem(session, eps, model)
         if problem:
             reject(place, f"{problem}. Otherwise, {WITHOUT}")
-        state.of(session).keep(self.name, lambda: Capture(session, eps[0]))
+        state_of(session).keep(self.name, lambda: Capture(session, eps[0]))
         return session
 
     def route(self, session: InferenceSession) -> Capture:
         def refusing() -> Capture:
-            return Capture(session, capturing.of_session(session)[0], _NOT_OF_PREPARE)
+            return Capture(session, capturing_in_session(session)[0], _NOT_OF_PREPARE)
 
-        capture = state.of(session).keep(self.name, refusing)
-        if capture.inner is not generation_of(session):  # set_providers has replaced it
+        capture = state_of(session).keep(self.name, refusing)
+        if capture.generation is not generation_of(session):  # set_providers has replaced it
             return refusing()
         return capture
 

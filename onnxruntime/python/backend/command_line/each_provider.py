@@ -16,11 +16,11 @@ import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from onnxruntime.backend.applied.nodes import most_frequent
 from onnxruntime.backend.command_line.output import Cell, Table
 from onnxruntime.backend.errors import ENVIRONMENT
 from onnxruntime.backend.request import of_environment
 from onnxruntime.backend.session import presence
-from onnxruntime.backend.session.nodes import most_frequent
 
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 

@@ -13,9 +13,8 @@ import numpy as np
 
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.comparison.inputs import declaration, declared
-from onnxruntime.backend.errors import show
+from onnxruntime.backend.errors import InputError, show
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.errors import InputError
 from onnxruntime.backend.runs.values import as_array
 
 

@@ -21,10 +21,10 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import check, info, inspect, options, output, run
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.comparison.results import problem
+from onnxruntime.backend.errors import InputError
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 from onnxruntime.backend.request import of_environment
-from onnxruntime.backend.runs.errors import InputError
 
 PROGRAM = "python -m onnxruntime.backend"
 _COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run}

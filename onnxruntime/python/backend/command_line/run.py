@@ -24,6 +24,7 @@ from typing import Any
 import onnxruntime
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.suggestions import provider_named
+from onnxruntime.backend.applied.nodes import most_frequent
 from onnxruntime.backend.command_line import configurations, input_texts
 from onnxruntime.backend.command_line.configurations import entries
 from onnxruntime.backend.command_line.output import INTERRUPTED, Cell, MistakeError, Table, pairs, progress
@@ -32,7 +33,6 @@ from onnxruntime.backend.comparison.results import APPLIED, described
 from onnxruntime.backend.comparison.side import Side
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session import presence
-from onnxruntime.backend.session.nodes import most_frequent
 
 _BOOLS = {"true": True, "false": False}
 _BAR = 10  # characters, at most: the table fits into 80 columns

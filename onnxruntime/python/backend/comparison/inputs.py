@@ -11,9 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from onnxruntime.backend.comparison.side import Side
-from onnxruntime.backend.errors import warn
+from onnxruntime.backend.errors import InputError, warn
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.errors import InputError
 
 _FREE_SIZES = (1, 32, 224)  # to try for free dimensions
 

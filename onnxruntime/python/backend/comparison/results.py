@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import LIBRARIES
+from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.comparison import inputs, latency
 from onnxruntime.backend.comparison.side import Side
-from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, InputError, NotPermittedError
 from onnxruntime.backend.provider_names import CPU, OF_OPENVINO
-from onnxruntime.backend.runs.errors import InputError
-from onnxruntime.backend.session import nodes, presence
+from onnxruntime.backend.session import presence
 
 APPLIED = ("provider_options", "session_options", "session_config", "run_config", "unconfirmed", "extensions")
 

@@ -16,7 +16,7 @@ from onnx import ModelProto, NodeProto
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.provider_names import OF_OPENVINO
-from onnxruntime.backend.session import presence, reports
+from onnxruntime.backend.session import free_dimensions, presence
 
 _ON_CPU = "((AUTO|HETERO|MULTI):)?CPU(,CPU)*"
 _ONNX = ("", "ai.onnx")  # the names of its domain
@@ -46,7 +46,7 @@ def why_serial(model: ModelProto, session: InferenceSession, is_whole: bool, dev
     :param is_whole: whether the EP has all nodes.
     :param device: the option ``device_type`` of the built-in EP.
     """
-    advice = reports.advice_on_shapes(session)
+    advice = free_dimensions.advice(session)
     if advice:
         return f"with free dimensions, a run uses memory of earlier runs. {advice}"
     of_plugin = {found.device.type.name for found in presence.plugin_devices() if found.ep_name in OF_OPENVINO}

@@ -14,11 +14,11 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend.errors import API_ERRORS
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.provider_names import OPENVINO
-from onnxruntime.backend.runs.direct_route import generation_of
-from onnxruntime.backend.runs.errors import API_ERRORS
-from onnxruntime.backend.session import model_outline, state
+from onnxruntime.backend.session import model_outline
+from onnxruntime.backend.session.state import ATTRIBUTE, generation_of
 
 
 class InnerSession:
@@ -61,7 +61,7 @@ class Origin:
             if fresh.get_providers() != session.get_providers():
                 raise RuntimeError(f"ORT created it with {', '.join(fresh.get_providers())} only")
             attributes = vars(fresh).copy()
-            attributes.pop(state.ATTRIBUTE, None)
+            attributes.pop(ATTRIBUTE, None)
             self.created = generation_of(fresh)
             vars(session).update(attributes)  # one operation of the dict: other threads read the session
         except API_ERRORS as error:  # and none of a signal handler

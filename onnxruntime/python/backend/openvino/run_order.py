@@ -28,13 +28,12 @@ from contextlib import suppress
 from threading import RLock
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.errors import Place, reject, reworded
+from onnxruntime.backend.errors import ORT_ERRORS, Place, reject, reworded
 from onnxruntime.backend.locks import call_holding
 from onnxruntime.backend.openvino.replacement import InnerSession, Origin
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.runs.direct_route import generation_of
-from onnxruntime.backend.runs.errors import ORT_ERRORS
+from onnxruntime.backend.session.state import generation_of
 
 # Errors that ORT raises outside of the EP: before the first node runs (``InferenceSession::ValidateInputsOutputs``), or
 # between two nodes (``ExecuteThePlan``).

@@ -24,9 +24,8 @@ from onnxruntime.backend.openvino import fixed_shapes, structures
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.runs.direct_route import Guard, generation_of
-from onnxruntime.backend.session import state
-from onnxruntime.backend.session.construction import Construction, SessionPart, config_entry
+from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart, config_entry
+from onnxruntime.backend.session.state import generation_of, state_of
 
 _MOVES_MEMORY = (
     "with memory patterns, ORT moves the values between the parts of this graph, and OpenVINO writes into their old "
@@ -47,7 +46,7 @@ class OpenVINOPart(SessionPart):
 
     name = "openvino"
 
-    def create(self, construction: Construction) -> InferenceSession:
+    def create(self, construction: Construction, create: Create) -> InferenceSession:
         """Create a session. If OpenVINO's EP is not right with the model and was not specified, leave it out."""
         permit = construction.permit
         _record_assignment(construction)
@@ -56,18 +55,18 @@ class OpenVINOPart(SessionPart):
             construction.options.enable_mem_pattern = False
         if permit.kinds.get(OPENVINO) == "built-in":
             _keep_loaded()
-        origin = Origin(construction.model, construction.create)  # before ORT reads the model
-        session = construction.create()
+        origin = Origin(construction.model, create)  # before ORT reads the model
+        session = create()
         origin.created = generation_of(session)
         order, problem = _examined(session, origin, permit)
         if problem:
             if permit.explicit:
                 reject(Place("provider_options", OPENVINO), problem)
             _leave_out(construction, problem)
-            return construction.create()
+            return create()
         if order.copies:
             _check_memory(permit)
-        state.of(session).keep(self.name, lambda: order)
+        state_of(session).keep(self.name, lambda: order)
         # A binding before ORT 1.31 does not keep the inner session, which a replacement releases.
         session.io_binding = partial(_io_binding, order.session)
         return session
@@ -158,7 +157,7 @@ def _order_of(session: InferenceSession) -> RunOrder:
     def make() -> RunOrder:
         return RunOrder(weakref.ref(session), None, "the application created the session")
 
-    return state.of(session).keep(OpenVINOPart.name, make)
+    return state_of(session).keep(OpenVINOPart.name, make)
 
 
 def _io_binding(session: Callable[[], InferenceSession]) -> IOBinding:

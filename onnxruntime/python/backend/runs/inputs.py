@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, OrtValue
-from onnxruntime.backend.errors import nearest, show, warn
+from onnxruntime.backend.errors import FailedInputError, InputError, InvalidInputError, nearest, show, warn
 from onnxruntime.backend.provider_names import OF_OPENVINO
 from onnxruntime.backend.runs import tensors, values
-from onnxruntime.backend.runs.errors import FailedInputError, InputError, InvalidInputError
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 _MOST_LISTED = 16  # inputs in one message
@@ -93,7 +92,7 @@ class ModelInputs:
     def feeds(self, inputs: object) -> dict:
         """Convert the inputs of a run, or raise an ``InputError`` for an unknown name or a value of another type.
 
-        Missing inputs and wrong shapes are left to ORT and :meth:`check`: a successful run does not check them.
+        Missing inputs and wrong shapes are left to ORT and :meth:`explain`: a successful run does not check them.
         """
         feeds = {}
         for name, value in self._by_name(inputs):
@@ -131,7 +130,7 @@ class ModelInputs:
             advice = f"Convert the array: value.astype('{dtype}')"
         raise self._mismatch([(declared, got)], error_class, advice)
 
-    def check(self, feeds: Mapping, error: Exception) -> None:
+    def explain(self, error: Exception, feeds: Mapping) -> None:
         """Raise an ``InputError`` if the feeds of a run, in which ORT raised this error, do not match the model.
 
         No name of a frame refers to the ``InputError``: such a cycle would keep the session.

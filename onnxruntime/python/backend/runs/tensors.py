@@ -73,7 +73,7 @@ def number_dtype(value_type: str) -> np.dtype | None:
     return None
 
 
-def is_plain(value_type: str) -> bool:
+def numpy_has_types(value_type: str) -> bool:
     """Return whether ORT's Python API converts values of this type, because numpy has all of its element types."""
     for tensor in re.findall(r"tensor\(\w+\)", value_type):  # in a sparse_tensor, too
         element = element_type(tensor)

@@ -18,7 +18,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import Settings, Texts, texts_of
 from onnxruntime.backend.errors import Place, reject, reject_value
 from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
-from onnxruntime.backend.session import failures, missing_providers, presence
+from onnxruntime.backend.session import presence
 
 # OpenVINO's plugin reads these options only inside load_config, in the section of the device that runs the model.
 _PROPERTIES = {
@@ -43,13 +43,16 @@ def option_texts(name: str, kind: str, settings: Settings) -> dict[str, str]:
     return texts
 
 
-def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | None:
-    """Attach each EP through the API that preserves its options, and return the ``providers=`` argument.
+def attach(
+    options: SessionOptions, permit: Permit
+) -> tuple[dict[str, dict[str, str]], list[tuple[str, dict[str, str]]] | None]:
+    """Attach each EP through the API that preserves its options.
 
-    With this argument, ORT ignores every EP that is attached to the session options.
+    Return the texts of the options by EP, and the ``providers=`` argument. With this argument, ORT ignores every EP
+    that is attached to the session options.
     """
     devices = {}  # of plugin EPs
-    texts_by_ep = {}
+    texts_by_ep: dict[str, dict[str, str]] = {}
     for name, settings in permit.providers.items():
         kind = permit.kinds[name]
         texts = texts_by_ep[name] = option_texts(name, kind, settings)
@@ -61,7 +64,7 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
         if devices:
             problem = f"it cannot be combined with {', '.join(devices)}: ORT ignores plugin EPs if TensorRT is attached"
             reject(Place("provider_options", TENSORRT), f"{problem}. Specify only one of them")
-        return list(texts_by_ep.items())
+        return texts_by_ep, list(texts_by_ep.items())
 
     for name, texts in texts_by_ep.items():
         try:
@@ -70,11 +73,10 @@ def attach(options: SessionOptions, permit: Permit) -> list[tuple[str, dict]] | 
             else:
                 _attach_built_in(options, name, texts)
         except Exception as error:
-            if name not in devices:
-                failures.reject_options(name, texts, error)
-            advice = missing_providers.advice([name])
-            raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
-    return None
+            from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
+
+            failures.explain_attaching(error, name, texts, is_built_in=name not in devices)
+    return texts_by_ep, None
 
 
 def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:

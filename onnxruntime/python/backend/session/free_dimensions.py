@@ -19,7 +19,7 @@ from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.session_config import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.errors import Place, reject, show
-from onnxruntime.backend.session import model_file, model_outline
+from onnxruntime.backend.session import model_outline
 
 _KEYWORD = "free_dimension_overrides"
 _MOST = 2**28  # elements of an input, such as a batch of 1,024 color images of 256 x 256
@@ -42,6 +42,8 @@ def _input_shapes(source: str | bytes) -> dict[str, list]:
     try:
         model = model_outline.outline(source, "input")
     except Exception as error:
+        from onnxruntime.backend.explanations import model_file  # for few calls  # noqa: PLC0415
+
         problem = model_file.problem(source, unreadable=True) or f"{_KEYWORD} requires a model that onnx can read"
         raise RuntimeError(f"{problem}. onnx error: {error}") from None
     shapes = {}
@@ -78,3 +80,27 @@ def verify(session: InferenceSession, shapes: Mapping, sizes: Mapping) -> None:
             if sizes.get(name, size) != size:
                 problem = f"{_KEYWORD} sets {name!a} of input {node.name!a} to {sizes[name]}"
                 raise RuntimeError(f"{problem}, but the session has {size!a}")
+
+
+def names_in(session: InferenceSession) -> list[str]:
+    """Return the names of the free dimensions of the inputs, among them ``""`` if some have no name.
+
+    Exporters write ``?`` for different unknown sizes.
+    """
+    names = {}
+    for node in session.get_inputs():
+        for size in node.shape:
+            if type(size) is not int:
+                names["" if size in (None, "?") else size] = True
+    return list(names)
+
+
+def advice(session: InferenceSession) -> str:
+    """Return how to fix the free dimensions of the inputs, ``""`` if there are none."""
+    names = names_in(session)
+    if "" in names:
+        return "Give the model fixed shapes. Some of its free dimensions have no name"
+    if names:
+        listed = ", ".join(f"{name!a}: ..." for name in names)
+        return f"Set free_dimension_overrides={{{listed}}}"
+    return ""

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -18,15 +17,14 @@ from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 from onnxruntime.backend.request import of_environment, split_device
-from onnxruntime.capi import _pybind_state
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
+_LONGEST_DEVICE = 100  # characters
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
@@ -79,34 +77,6 @@ def kinds() -> dict[str, str]:
     return kind_of_ep
 
 
-def register_plugins_for(device: object) -> None:
-    """Register the plugin EPs of the environment if one of them can add this device."""
-    name, _ = split_device(device)
-    if name in CUDA_DEVICE:
-        with suppress(RuntimeError):  # prepare raises it
-            plugins.register(of_environment().get("plugins", ()))
-
-
-def check_devices(specified: Iterable[str], present: Texts) -> None:
-    """Reject a specified plugin EP whose registered library found no device. No built-in EP of its name replaces it."""
-    for name in specified:
-        if present.get(name) == "plugin":
-            continue
-        # A built-in EP of its name can be present.
-        if plugins.lacks_device(name) or (name not in present and _is_registered(name)):
-            reject(Place("provider_options", name), f"the library of this plugin EP {plugins.NO_DEVICE}")
-
-
-def _is_registered(name: str) -> bool:
-    """Return whether a library with an EP of this name is registered."""
-    with suppress(Exception):  # no registered library has an EP of this name, or ORT 1.24, which lacks the function
-        if re.fullmatch(r"[\w.]{1,100}", name, re.ASCII):
-            query = _pybind_state.get_hardware_device_ep_incompatibility_details
-            query(name, onnxruntime.get_ep_devices()[0].device)
-            return True
-    return False
-
-
 def reject_device(device: object, supported: list[str]) -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     shown = show(device)
@@ -126,6 +96,9 @@ def check_available(permit: Permit) -> None:
         place = Place("provider_options", name)
         if name != CPU and name in excluded():
             reject(place, f"the environment variable {_EXCLUDE} excludes it")
+        # A built-in EP of the same name does not replace it.
+        if permit.kinds.get(name) != "plugin" and plugins.lacks_device(name):
+            reject(place, f"the library of this plugin EP {plugins.NO_DEVICE}")
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())
             problem = f"the execution provider is not available in this process. Available: {available}"
@@ -133,20 +106,24 @@ def check_available(permit: Permit) -> None:
 
 
 def supports_device(device: str, built_for: str) -> bool:
-    """Return whether this ORT was built for a device, or has a registered plugin EP for it.
+    """Return whether this ORT was built for a device, or has a plugin EP for it.
 
     As in ORT's own backend, a part of :func:`onnxruntime.get_device`, as in ``'CPU-OPENVINO_CPU'``, is a device, too.
     """
-    if not issubclass(type(device), str):  # isinstance asks the object
+    if not issubclass(type(device), str) or str.__len__(device) > _LONGEST_DEVICE:  # isinstance asks the object
         return False
     name, index = split_device(device)
-    if name in CUDA_DEVICE:
-        for ep in ON_CUDA_DEVICE:
-            if len(plugin_devices(ep)) > (index or 0):
-                return True
-        name = "GPU"
-    elif index:
+    on_cuda = name in CUDA_DEVICE
+    if index and not on_cuda:
         return False
-    if not name:
-        name = str.__str__(device)  # such as a member of an enum of str
-    return name == built_for or f"-{name}" in built_for or f"{name}-" in built_for
+    name = "GPU" if on_cuda else name or str.__str__(device)  # such as a member of an enum of str
+    if name == built_for or f"-{name}" in built_for or f"{name}-" in built_for:
+        return True
+    return on_cuda and _has_plugin_device(index or 0)
+
+
+def _has_plugin_device(index: int) -> bool:
+    """Register the plugins of the environment, and return whether an EP on CUDA has a device of this index."""
+    with suppress(RuntimeError):  # prepare raises it
+        plugins.register(of_environment().get("plugins", ()))
+    return any(len(plugin_devices(ep)) > index for ep in ON_CUDA_DEVICE)

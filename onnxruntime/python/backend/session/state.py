@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Everything that the backend keeps for one session, as long as the session exists."""
+"""Everything that the backend keeps for one session, and what its permit or the session itself says about it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.value_kinds import is_on
+from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
@@ -43,6 +46,40 @@ class SessionState:
             self._of_parts.pop(part, None)
 
 
-def of(session: InferenceSession) -> SessionState:
+def is_of_ort(session: object) -> bool:
+    """Return whether a session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
+    return issubclass(type(session), InferenceSession)
+
+
+def generation_of(session: object) -> object:
+    """Return an object that ORT replaces together with a session's inner session, and that does not keep it alive."""
+    return getattr(session, "_providers", None)
+
+
+def state_of(session: Any) -> SessionState:
     attributes = vars(session)
     return attributes.get(ATTRIBUTE) or attributes.setdefault(ATTRIBUTE, SessionState())
+
+
+def applied_in_prepare(session: object) -> Any:
+    """Return what ORT applied (``Applied``) if ``prepare`` has just created a session, ``None`` for other sessions."""
+    return state_of(session).applied if is_of_ort(session) else None
+
+
+def capturing_in_permit(permit: Permit) -> list[str]:
+    """Return the EPs that capture graphs in a session with a permit."""
+    eps = []
+    for ep, settings in permit.providers.items():
+        switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
+        if switch is not None and switch.value:
+            eps.append(ep)
+    return eps
+
+
+def capturing_in_session(session: InferenceSession) -> list[str]:
+    """Return the EPs of a session that capture graphs."""
+    eps = []
+    for ep, texts in session.get_provider_options().items():
+        if is_on(texts.get(CAPTURE_SWITCHES.get(ep, ""), "")):
+            eps.append(ep)
+    return eps

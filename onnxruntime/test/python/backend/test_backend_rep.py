@@ -25,9 +25,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import Cancellation, prepare
 from onnxruntime.backend.allowlist.rules import NOTHING
+from onnxruntime.backend.applied import nodes as nodes_of_session
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.session import nodes as nodes_of_session
-from onnxruntime.backend.session.plan import Plan
+from onnxruntime.backend.runs.plan import Plan
 
 CPU = "CPUExecutionProvider"
 SPINNING = "session.intra_op.allow_spinning"

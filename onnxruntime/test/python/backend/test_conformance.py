@@ -42,7 +42,7 @@ class Kinds(unittest.TestCase):
 
     def test_layout(self):
         node = types.SimpleNamespace(domain="com.ms.internal.nhwc", op_type="Conv")
-        recorded = "onnxruntime.backend.session.nodes.recorded_nodes"
+        recorded = "onnxruntime.backend.applied.nodes.recorded_nodes"
         with unittest.mock.patch(recorded, return_value={"A": [node]}):
             backend.prepare(two_nodes())
 

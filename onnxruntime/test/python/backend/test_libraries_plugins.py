@@ -108,21 +108,17 @@ class RegistrationTest(unittest.TestCase):
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
     def test_a_plugin_without_a_device(self):
+        """No built-in EP of its name replaces it."""
         self.devices = 0
-        with self.assertWarnsRegex(RuntimeWarning, NEW):
-            self.prepare(PLUGIN)
-        self.prepare(PLUGIN)  # the warning concerns the registration, and each process registers once
-        self.assertTrue(plugins.lacks_device(NEW))
-        with no_session_opens(), self.assertRaisesRegex(NotPermittedError, "found no device.*/sys/class/drm") as error:
-            self.prepare(PLUGIN, provider_options={NEW: {}})
-        self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", NEW))
-
-    def test_a_built_in_ep_does_not_replace_a_plugin_without_a_device(self):
-        self.devices = 0
-        with self.assertWarns(RuntimeWarning):
-            plugins.register([f"{CPU}={LIBRARY}"])
-        with no_session_opens(), self.assertRaises(NotPermittedError):
-            self.prepare()
+        for name in (CUDA, CPU):
+            plugin = f"{name}={LIBRARY}"
+            with self.assertWarnsRegex(RuntimeWarning, name):
+                self.prepare(plugin, provider_options=None)
+            self.prepare(plugin, provider_options=None)  # each process registers once
+            no_device = self.assertRaisesRegex(NotPermittedError, "found no device.*/sys/class/drm")
+            with no_session_opens(), no_device as error:
+                self.prepare(plugin, provider_options={name: {}})
+            self.assertEqual((error.exception.keyword, error.exception.provider), ("provider_options", name))
 
     def test_plugins_that_cannot_be_registered(self):
         operators = "def get_library_path(): ...\n"

@@ -26,7 +26,7 @@ from onnxruntime import RunOptions
 from onnxruntime.backend import locks
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.provider_names import CPU, CUDA, TENSORRT, WEBGPU
-from onnxruntime.backend.session.construction import Construction
+from onnxruntime.backend.session.creation import Construction
 
 KINDS = (in_run, in_alone, in_block)
 
@@ -194,8 +194,7 @@ def create(providers: list[str], function: Callable[[], object], device_id: str 
 
     settings = {"device_id": SimpleNamespace(text=device_id)}
     wanted = Construction(b"", SimpleNamespace(providers=dict.fromkeys(providers, settings)), RunOptions())
-    wanted.create = lambda: wanted.call(constructor)
-    return locks.LockPart().create(wanted)
+    return locks.LockPart().create(wanted, lambda: wanted.call(constructor))
 
 
 @needs_global_lock

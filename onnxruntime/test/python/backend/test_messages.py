@@ -48,11 +48,13 @@ from onnxruntime.backend.allowlist.conditions import Need
 from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
+from onnxruntime.backend.applied import settings
 from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.errors import ORT_ERRORS, InputError, RunCancelledError
 from onnxruntime.backend.openvino import replacement, run_order
 from onnxruntime.backend.request import of_call
-from onnxruntime.backend.runs.errors import ORT_ERRORS, InputError, RunCancelledError
-from onnxruntime.backend.session import presence, verification  # noqa: F401 - a call in the tables
+from onnxruntime.backend.session import presence  # noqa: F401 - a call in the tables
+from onnxruntime.backend.session.creation import Construction
 
 CPU = "CPUExecutionProvider"
 AZURE = "AzureExecutionProvider"
@@ -143,7 +145,7 @@ def read_back_otherwise() -> None:
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry(SPINNING, "1")
     permitted = permit(session_config={SPINNING: 0})
-    verification.check(InferenceSession(MODEL, options, providers=[CPU]), permitted)
+    settings.confirm(InferenceSession(MODEL, options, providers=[CPU]), Construction(MODEL, permitted, options))
 
 
 SECTIONS = {

@@ -28,7 +28,7 @@ import onnxruntime.backend
 from onnxruntime import InferenceSession, OrtValue
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
-from onnxruntime.backend.session.construction import Construction
+from onnxruntime.backend.session.creation import Construction
 
 CONSTRUCT = Construction._construct
 MIXED_RUNS = 60  # for each device and number of threads

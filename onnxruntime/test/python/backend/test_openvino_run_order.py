@@ -17,8 +17,8 @@ import numpy as np
 from helpers.locks import Held, Interrupter
 
 import onnxruntime
+from onnxruntime.backend.errors import ORT_ERRORS
 from onnxruntime.backend.openvino.run_order import RunOrder
-from onnxruntime.backend.runs.errors import ORT_ERRORS
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 
 INPUTS = {"x": np.zeros((2, 3), np.float32)}

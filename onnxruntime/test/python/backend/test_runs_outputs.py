@@ -21,10 +21,10 @@ from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import locks
+from onnxruntime.backend import locks, parts
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.runs import tensors
-from onnxruntime.backend.session import selection, state
+from onnxruntime.backend.session.state import state_of
 from onnxruntime.capi import onnxruntime_inference_collection
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -107,7 +107,7 @@ class ElementTypesTest(unittest.TestCase):
                     same_array(rep.run([given])[0], given.astype(dtype, order="C"))
 
     def test_a_type_of_a_later_release(self):
-        self.assertTrue(tensors.is_plain("tensor(of_a_later_release)"))
+        self.assertTrue(tensors.numpy_has_types("tensor(of_a_later_release)"))
         self.assertIsNone(tensors.number_dtype("tensor(of_a_later_release)"))
         self.assertEqual(tensors.readable("seq(tensor(of_a_later_release))"), "seq(tensor(of_a_later_release))")
 
@@ -218,10 +218,10 @@ class OwnedOutputsTest(unittest.TestCase):
 
     def test_under_a_lock(self):
         for narrow in (False, True) if NARROW else (False,):
-            with mock.patch.object(selection, "for_session", return_value=[locks.LockPart()]):
+            with mock.patch.object(parts, "for_session", return_value=[locks.LockPart()]):
                 locked = on_cpu(sharing(narrow))
                 locked._current_plan()
-                self.assertIs(state.of(locked.session).owned.lock, locks.GPU)
+                self.assertIs(state_of(locked.session).owned.lock, locks.GPU)
                 self.check_every_input(locked.run)
 
     def test_sequences_and_optionals(self):

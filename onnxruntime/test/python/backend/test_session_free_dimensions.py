@@ -26,8 +26,7 @@ import onnxruntime.backend
 from onnxruntime.backend.allowlist import session_config
 from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.runs.errors import InputError
+from onnxruntime.backend.errors import InputError, NotPermittedError
 from onnxruntime.backend.session import free_dimensions
 
 # Whether ORT has the cap of folded values.

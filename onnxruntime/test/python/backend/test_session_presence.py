@@ -18,7 +18,6 @@ from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, p
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.session import presence
@@ -131,31 +130,6 @@ class RegistrationTest(unittest.TestCase):
             with process_with(devices=devices), mock.patch.object(onnxruntime, "__version__", release):
                 self.assertEqual(presence.plugin_devices(OPENVINO), plugins)
                 self.assertEqual(presence.kinds(), {CPU: "built-in"} | ({OPENVINO: "plugin"} if plugins else {}))
-
-    def test_a_registered_library_without_a_device(self):
-        received = []
-
-        def query(name: str, device: object) -> None:
-            received.append(name)
-            if name != "NoDevice":
-                raise LookupError
-
-        ort = mock.Mock(get_hardware_device_ep_incompatibility_details=query)
-        with mock.patch.object(presence, "_pybind_state", ort):
-            presence.check_devices(["", "\0", "\ud800", "NoDevice\0", "x" * 101, "x" * 100], {})
-            self.assertEqual(received, ["x" * 100])
-            reasons = []
-            for name in ("NoDevice", "NeverRegistered"):
-                with self.assertRaises(NotPermittedError) as caught:
-                    prepare({name: {}})
-                reasons.append(caught.exception.reason)
-        self.assertIn("device", reasons[0])
-        self.assertTrue(reasons[1].endswith(packages.advice("NeverRegistered")))
-
-    def test_ort_knows_the_registered_libraries(self):
-        self.assertFalse(presence._is_registered("NeverRegistered"))
-        has_function = hasattr(presence._pybind_state, "get_hardware_device_ep_incompatibility_details")
-        self.assertEqual(presence._is_registered(CPU), has_function)  # ORT 1.24 does not have it
 
 
 class ExcludedTest(unittest.TestCase):

@@ -25,7 +25,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
-from onnxruntime.backend.session import state
+from onnxruntime.backend.session.state import state_of
 
 
 class Session:
@@ -157,7 +157,7 @@ class StateTest(unittest.TestCase):
         for _ in range(20):
             session, start = open_session(), threading.Barrier(4)
             with ThreadPoolExecutor(4) as pool:
-                found = [pool.submit(lambda s=session, b=start: (b.wait(), state.of(s))[1]) for _ in range(4)]
+                found = [pool.submit(lambda s=session, b=start: (b.wait(), state_of(s))[1]) for _ in range(4)]
             self.assertEqual(len({id(each.result()) for each in found}), 1)
 
     def test_one_attribute(self):

@@ -29,11 +29,11 @@ from onnx import ModelProto, TensorProto, helper
 import onnxruntime
 from campaigns.captured_variants import Variant, node_tests, variants
 from onnxruntime import GraphOptimizationLevel, InferenceSession, OrtValue, RunOptions, SessionOptions
+from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.capture.operators import OPERATORS
+from onnxruntime.backend.errors import ORT_ERRORS
 from onnxruntime.backend.provider_names import WEBGPU
-from onnxruntime.backend.runs.errors import ORT_ERRORS
-from onnxruntime.backend.session import nodes
 
 LEVELS = (GraphOptimizationLevel.ORT_DISABLE_ALL, GraphOptimizationLevel.ORT_ENABLE_ALL)
 COPIES = ("ScatterND", "ScatterElements", "LSTM", "GRU")

@@ -14,12 +14,14 @@ import onnxruntime
 import onnxruntime.backend
 from helpers.execution_providers import CPU
 from helpers.models import two_nodes
-from onnxruntime.backend import backend, request
+from onnxruntime.backend import backend, parts, request
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.permit import Permit, permit_of
-from onnxruntime.backend.session import opening, presence, selection, verification
+from onnxruntime.backend.applied import settings
+from onnxruntime.backend.session import creation, presence
+from onnxruntime.backend.session.creation import Construction
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -52,12 +54,12 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
     available = [*bundled, CPU, *dict.fromkeys(plugins)]
     with (
         mock.patch.object(threads, "has_global_lock", return_value=True),
-        mock.patch.object(selection, "for_permit", return_value=[]),
+        mock.patch.object(parts, "for_permit", return_value=[]),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
         mock.patch.object(backend, "get_available_providers", lambda: available),
         mock.patch.object(backend, "get_device", lambda: build),
-        mock.patch.object(verification, "get_device", lambda: build),
+        mock.patch.object(settings, "get_device", lambda: build),
     ):
         yield here
 
@@ -87,6 +89,5 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
             _sess=SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: False),
         )
 
-    permitted = permit(options)
-    opening.create(b"", permitted, (), noted, session_class=session)
+    creation.create(Construction(b"", permit(options), noted, session_class=session), [])
     return noted, keywords

@@ -18,7 +18,6 @@ import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.runs import settings
-from onnxruntime.backend.session import construction
 
 
 class Reached(BaseException):
@@ -85,7 +84,6 @@ def spied(plugins: bool):
     devices = [SimpleNamespace(ep_name=name, ep_metadata={"library_path": "x"}, device=cpu) for name in kinded]
     return (
         mock.patch.object(backend, "SessionOptions", Options),
-        mock.patch.object(construction, "SessionOptions", Options),
         mock.patch.object(backend, "InferenceSession", Session),
         mock.patch.object(settings, "RunOptions", RunOptions),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: [*PROVIDERS]),

@@ -2,15 +2,13 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Reads the file or the bytes of a model, and describes the problems of a model that ORT could not load."""
+"""Describes the problems of a model that ORT could not load."""
 
 from __future__ import annotations
 
 import codecs
-import mmap
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 
 from onnx import GraphProto, ModelProto, TensorProto
 
@@ -44,22 +42,6 @@ _HEAD = 512  # bytes
 _IR_VERSION = 8  # the first byte of a model: the tag of its first field
 _LARGEST = 2**31 - 1  # of a protobuf
 _LARGEST_TO_PARSE = 2**28  # a model with external data is smaller
-
-
-def content_of(model: str | bytes) -> AbstractContextManager[bytes | mmap.mmap]:
-    """Return a context with the bytes of a model, which take no memory if they are in a file."""
-    if isinstance(model, bytes):
-        return nullcontext(model)
-    if not os.path.isfile(model):
-        raise OSError("a pipe can be read once only")
-    with open(model, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def read(model: str | bytes) -> ModelProto:
-    """Return a model without the data in other files."""
-    with content_of(model) as content:
-        return ModelProto.FromString(content[:])
 
 
 def problem(model: str | bytes, unreadable: bool) -> str:

@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import NoReturn
 
 import onnxruntime
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import Place, reject
-from onnxruntime.backend.session.opsets import ANYWAY
+from onnxruntime.backend.errors import Place, reject, reworded
+from onnxruntime.backend.explanations import missing_providers, model_file
+from onnxruntime.backend.explanations.opsets import ANYWAY
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
 
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
 EXPLANATIONS = {
@@ -38,13 +41,45 @@ EXPLANATIONS = {
 }
 
 
-def explain(error: Exception) -> str | None:
-    """Return a clearer message for an error that ORT raised while it created a session, ``None`` if there is none."""
+def explain(error: Exception, permit: Permit, model: str | bytes) -> None:
+    """Raise a clearer error of the class of an error that ORT raised while it created a session, if there is one."""
+    reject_setting(error, permit)
+    reason = _explanation(str(error))
+    if not reason:
+        problem = model_file.problem(model, isinstance(error, InvalidProtobuf))
+        if not problem:
+            return
+        reason = f"{problem}. ORT error: {error}"
+    raise reworded(type(error), reason) from None
+
+
+def _explanation(error: str) -> str:
     for pattern, message in EXPLANATIONS.items():
-        match = re.search(pattern, str(error))
+        match = re.search(pattern, error)
         if match:
             return message.format(*match.groups(), ort=onnxruntime.__version__, error=error)
-    return None
+    return ""
+
+
+def explain_providers(error: Exception, specified: Collection[str], options: Iterable[tuple[str, dict]]) -> None:
+    """Raise a clearer error if ORT could not create a session because of the specified EPs or their options."""
+    # ORT's own exceptions are neither class, and describe a fault of the model, or from 1.32 on of a plugin EP.
+    of_plugin = "PluginExecutionProviderFactory::CreateProvider" in str(error)
+    if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
+        return
+    for name, texts in options:
+        reject_options(name, texts, error)
+    names = ", ".join(specified) or "the CPU EP"
+    advice = missing_providers.advice(specified)
+    raise RuntimeError(f"ORT could not create a session with {names}. {advice} ORT error: {error}") from None
+
+
+def explain_attaching(error: Exception, name: str, texts: Mapping[str, str], is_built_in: bool) -> NoReturn:
+    """Raise a clearer error after ORT could not attach an EP."""
+    if is_built_in:
+        reject_options(name, texts, error)
+    advice = missing_providers.advice([name])
+    raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
 
 
 def reject_setting(error: Exception, permit: Permit) -> None:

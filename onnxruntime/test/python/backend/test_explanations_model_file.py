@@ -26,7 +26,7 @@ from onnx import numpy_helper
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.session import model_file
+from onnxruntime.backend.explanations import model_file
 from onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
     InvalidArgument,

@@ -12,10 +12,7 @@ import sys
 from collections.abc import Iterable
 
 import onnxruntime
-from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE, OPENVINO, QNN, THROUGH_CUDA
-from onnxruntime.backend.session import presence
 from onnxruntime.capi import build_and_package_info
 
 # NVIDIA's libraries, which the packages of ORT do not contain.
@@ -34,25 +31,6 @@ _MISSING = {
     OPENVINO: "The device of device_type, or its driver, may be missing.",
     QNN: "Without a Qualcomm device, it computes on its simulator only, which backend_type='htp' selects.",
 }
-
-
-def why_on_cpu(session: InferenceSession, permit: Permit) -> str:
-    """Return why a session has only EPs that need no device, ``""`` if no other EP was requested."""
-    providers = session.get_providers()
-    if not ON_ANY_DEVICE.issuperset(providers):
-        return ""
-    missing = [name for name in permit.providers if name not in providers]
-    if missing:
-        return f"ORT could not use {', '.join(missing)}. {advice(missing)}"
-    if permit.explicit:
-        return ""
-    for name, kind in permit.kinds.items():
-        if kind == "plugin" and name not in presence.excluded():
-            return (
-                "it uses a plugin EP only if provider_options specifies the EP. "
-                f"Use provider_options={{{name!r}: {{}}}}, or provider_options={{}} for the CPU EP"
-            )
-    return ""
 
 
 def advice(names: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Passes the runs of a session to ORT, through the guard of the session if it has one.
+"""Plans the runs of a session, once for all of them, and passes them to ORT, through the guard of the session if any.
 
 If the inputs of a run need no conversion, a function calls the inner handle of the session directly. If a tracer, a
 mock or a subclass replaces ``run``, it receives every run.
@@ -10,33 +10,62 @@ mock or a subclass replaces ``run``, it receives every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numpy import ndarray
 
 from onnxruntime import InferenceSession, NodeArg, OrtValue, RunOptions
+from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.inputs import ModelInputs
-from onnxruntime.backend.runs.settings import RunSettings
-from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
+from onnxruntime.backend.runs.limits import Limits
+from onnxruntime.backend.runs.settings import Overrides, RunSettings
+from onnxruntime.backend.session.creation import Guard, SessionPart
+from onnxruntime.backend.session.state import generation_of, is_of_ort
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, InvalidArgument
 
 _RUN = InferenceSession.run
 _RUN_WITH_ORT_VALUES = InferenceSession.run_with_ort_values
 # Of the inputs and the run options. It returns None for inputs that it does not support.
 FastRun = Callable[[Any, RunOptions], list | None]
-# Calls a function with the feeds and the run options when the run may begin. The first options can end the wait.
-Guard = Callable[[RunOptions | None, Callable, dict, RunOptions], list]
 
 
-def is_ort(session: object) -> bool:
-    """Return whether a session is ORT's, and not a mock or another object with ``get_inputs`` and ``run``."""
-    return issubclass(type(session), InferenceSession)
+class Plan:
+    """All that the runs of one session with one run config need. It does not change: another session needs another."""
 
+    def __init__(self, session: InferenceSession, run_config: Texts, parts: Iterable[SessionPart]) -> None:
+        """Use a session, or another object with ``get_inputs`` and ``run``."""
+        self.session = session
+        self.generation = generation_of(session)  # first: another thread can replace the inner session
+        self.is_of_ort = is_of_ort(session)
+        self.inputs = ModelInputs(session)
+        # Another object may have no get_outputs, which the stock backend does not need.
+        outputs = session.get_outputs() if self.is_of_ort else []
+        route = guard = None
+        for part in parts:
+            route = route or part.route(session)
+            guard = part.guard(session, guard)
+        self.route = route or DirectRoute(session, self.inputs, outputs, guard)
+        self.overrides = Overrides(session if self.is_of_ort else None, run_config)
+        self.settings = self.overrides.prepared
+        self.fast_run = self.route.fast_run(self.settings)
 
-def generation_of(session: object) -> object:
-    """Return an object that ORT replaces together with a session's inner handle, and that does not keep it alive."""
-    return getattr(session, "_providers", None)
+    def run(self, inputs: object, settings: RunSettings) -> list:
+        """Run without the fast path."""
+        feeds = self.inputs.feeds(inputs)
+        try:
+            return self.route.run(feeds, settings)
+        except Exception as error:
+            # A session of the caller can pass its run to ORT. Its own errors are not replaced.
+            if self.is_of_ort or isinstance(error, InvalidArgument):
+                self.inputs.explain(error, feeds)
+            raise
+
+    def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
+        """Run within limits, with separate run options and without the fast path."""
+        separate = RunSettings(settings.attributes, settings.entries)
+        return limits.run(separate.options, self.run, inputs, separate)
 
 
 def no_fast_path(inputs: object, options: RunOptions) -> None:
@@ -47,7 +76,7 @@ class DirectRoute:
     """The runs of a session without captured graphs. :class:`capture.graphs.Capture` has the same public methods."""
 
     def __init__(
-        self, session: InferenceSession, inputs: ModelInputs, outputs: list[NodeArg], guard: Guard | None
+        self, session: InferenceSession, inputs: ModelInputs, outputs: Iterable[NodeArg], guard: Guard | None
     ) -> None:
         self._session = session
         self._inputs = inputs
@@ -57,7 +86,7 @@ class DirectRoute:
         self._shared: list[int] = []  # the outputs that can share memory with an input: ORT 1.24 returns views
         for index, node in enumerate(outputs):
             self._output_names.append(node.name)
-            self._numpy_has_types &= tensors.is_plain(node.type)
+            self._numpy_has_types &= tensors.numpy_has_types(node.type)
             if inputs.find(node.name):
                 self._shared.append(index)
 
@@ -85,41 +114,41 @@ class DirectRoute:
 
     def fast_run(self, settings: RunSettings) -> FastRun:
         """Return the fast path of a prepared model with these settings."""
-        session = self._session
         # A subclass can override run.
-        if type(session) is not InferenceSession or self._shared or not self._numpy_has_types:
+        if type(self._session) is not InferenceSession or self._shared or not self._numpy_has_types:
             return no_fast_path
-        own = vars(session)
+        return self._fast_path()
+
+    def _fast_path(self) -> FastRun:
         # Local names take less time.
-        model_inputs = self._inputs
+        session = self._session
+        attributes = vars(session)
+        slots = self._inputs.slots
+        count = len(slots)
         outputs = self._output_names
         guard = self._guard
-        slots = model_inputs.slots
-        count = len(slots)
+        compute = self._compute
+        after_error = self._after_error
         array = ndarray
         ort_value = OrtValue
 
         def fast_run(inputs: Any, options: RunOptions) -> list | None:
             form = type(inputs)
-            if form is not list and form is not tuple:
-                if form is not dict:
-                    inputs = (inputs,)
-                elif len(inputs) == count:
-                    inputs = [inputs.get(name) for _, name, _ in slots]
-                else:
-                    return None
-            if len(inputs) != count or InferenceSession.run is not _RUN or "run" in own:
+            if form is not list and form is not tuple and form is not dict:
+                inputs = (inputs,)
+            if len(inputs) != count or InferenceSession.run is not _RUN or "run" in attributes:
                 return None
+            if form is dict:
+                inputs = [inputs.get(name) for _, name, _ in slots]
             feeds = {}
             for index, name, dtype in slots:  # zip takes twice the time
                 value = inputs[index]
                 form = type(value)
                 # numpy has one dtype object for each built-in type and byte order, so `is` compares both. ORT checks
                 # the type and the shape of an OrtValue. Only InferenceSession checks the session to which it belongs.
-                if form is array:
-                    if value.dtype is not dtype:
-                        return None
-                elif form is not ort_value or getattr(value, "_session", None) is not None:
+                if (form is not array or value.dtype is not dtype) and (
+                    form is not ort_value or getattr(value, "_session", None) is not None
+                ):
                     return None
                 feeds[name] = value
             try:
@@ -127,16 +156,20 @@ class DirectRoute:
                 if guard is None:
                     return session._sess.run(outputs, feeds, options)
                 return guard(None, compute, feeds, options)
-            except EPFail:
-                return None  # a caller's own session can fall back, which InferenceSession.run does
             except Exception as error:
-                model_inputs.check(feeds, error)
-                raise
-
-        def compute(feeds: dict, options: RunOptions) -> list:
-            return session._sess.run(outputs, feeds, options)
+                return after_error(error, feeds)
 
         return fast_run
+
+    def _compute(self, feeds: dict, options: RunOptions) -> list:
+        return self._session._sess.run(self._output_names, feeds, options)
+
+    def _after_error(self, error: Exception, feeds: dict) -> None:
+        """Raise the error of a run, and return if ``InferenceSession.run`` would try other EPs after it."""
+        if isinstance(error, EPFail):  # a caller's own session can fall back
+            return
+        self._inputs.explain(error, feeds)
+        raise error
 
 
 def _run_with_values(session: InferenceSession, feeds: Mapping, outputs: list[str], options: RunOptions) -> list:

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from onnxruntime import InferenceSession
+from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.provider_names import CPU, QNN
+from onnxruntime.backend.session import free_dimensions
 
 _MOST_OPERATORS = 5
 NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout, which some EPs get
@@ -47,6 +50,36 @@ def recorded_nodes(session: InferenceSession) -> dict[str, list]:
         of_ep = nodes.setdefault(subgraph.ep_name, [])
         of_ep.extend(subgraph.get_nodes())
     return nodes
+
+
+def about_idle_providers(session: InferenceSession, permit: Permit) -> list[str]:
+    """Return a warning for each specified EP without a node, which ORT permits silently."""
+    others = [name for name in permit.providers if name != CPU]
+    if not permit.explicit or not others:
+        return []
+    nodes = recorded_nodes(session)
+    if not nodes:
+        return []
+    # ORT's record is partial for WebGPU in NHWC layout. An input or output in the EP's memory is proof, too.
+    infos = session.get_input_memory_infos() + session.get_output_memory_infos()
+    memories = " ".join(info.name for info in infos).lower()
+    with_nodes = ", ".join(name for name, taken in nodes.items() if taken)
+    warnings = []
+    for name in others:
+        device = name.removesuffix("ExecutionProvider").lower()
+        if nodes.get(name) or device in memories:
+            continue
+        advice = "Check that it supports the model's operators and types"
+        on_shapes = name == QNN and free_dimensions.advice(session)
+        if on_shapes:
+            advice = f"It requires fixed shapes. {on_shapes}"
+        if nodes.get(CPU) and CPU not in permit.providers:
+            advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
+        warnings.append(
+            f"No node of this model is assigned to {name}, which provider_options specifies. "
+            f"The model runs on {with_nodes or 'no EP'}. {advice}"
+        )
+    return warnings
 
 
 def operator_of(node) -> str:

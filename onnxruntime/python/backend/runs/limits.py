@@ -24,8 +24,7 @@ from typing import Any, TypeVar
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
-from onnxruntime.backend.errors import Place, reject_type, reject_value
-from onnxruntime.backend.runs.errors import RunCancelledError
+from onnxruntime.backend.errors import Place, RunCancelledError, reject_type, reject_value
 
 _Result = TypeVar("_Result")
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
@@ -58,14 +57,11 @@ class Cancellation:
             run.options.terminate = True
 
 
-LIMITS = ("timeout", "cancellation")
-
-
 class Limits:
     """The limits of one run."""
 
     def __init__(self, timeout: Any = None, cancellation: Any = None) -> None:
-        """Check the keyword arguments of a run, which :data:`LIMITS` lists."""
+        """Check the keyword arguments of a run, which :data:`allowlist.tables.LIMITS` lists."""
         seconds: Any = None
         if timeout is not None:
             with suppress(ValueError):

@@ -13,14 +13,18 @@ from unittest import mock
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
 from onnxruntime import SessionOptions
-from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.session import reports, verification
+from onnxruntime.backend.allowlist.facts import RELEASE
+from onnxruntime.backend.applied import settings
+from onnxruntime.backend.session.creation import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 
-def applied(session: SimpleNamespace, permitted: Permit) -> reports.Applied:
-    verification.check(session, permitted)
-    return reports.of(session, permitted)
+def configured(options: dict, release: tuple[int, int] = RELEASE, **process: tuple[str, ...]) -> Construction:
+    """Return the construction of a session with these provider options in such a process."""
+    with process_with(**process):
+        construction = Construction(b"", permit(options, release=release), mock.Mock())
+        construction.configure()
+    return construction
 
 
 class ReadBackTest(unittest.TestCase):
@@ -33,44 +37,40 @@ class ReadBackTest(unittest.TestCase):
         )
 
     def test_another_value_than_was_sent_is_an_error(self):
-        with process_with(bundled=(CUDA,)):
-            permitted = permit({CUDA: {"use_tf32": False, "device_id": 0}})
+        wanted = configured({CUDA: {"use_tf32": False, "device_id": 0}}, bundled=(CUDA,))
         texts = {"use_tf32": "0", "device_id": "0", "gpu_mem_limit": "1", "user_compute_stream": "0"}
-        result = applied(self.session(**{CUDA: texts}), permitted)
+        result = settings.confirm(self.session(**{CUDA: texts}), wanted)
         self.assertEqual(result.provider_options, {CUDA: {"use_tf32": "0", "device_id": "0"}})
         self.assertEqual(result.unconfirmed, {})
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
-                applied(self.session(**{CUDA: texts | {"use_tf32": wrong}}), permitted)
+                settings.confirm(self.session(**{CUDA: texts | {"use_tf32": wrong}}), wanted)
 
     def test_another_spelling_of_the_same_value_is_none(self):
-        with process_with(bundled=(CUDA,)):
-            permitted = permit({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}})
+        wanted = configured({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}}, bundled=(CUDA,))
         for flag, size in (("False", "1073741824"), ("0", "01073741824"), ("false", "1073741824")):
             read = self.session(**{CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
-            result = applied(read, permitted)
+            result = settings.confirm(read, wanted)
             self.assertEqual(result.provider_options, {CUDA: {"use_tf32": flag, "gpu_mem_limit": size}})
 
     def test_what_is_not_reported_is_compared_as_it_was_sent(self):
         """If the EP reports the text anyway, it must be the text that was sent."""
         option = "enable_skip_layer_norm_strict_mode"
-        with process_with(bundled=(CUDA,)):
-            permitted = permit({CUDA: {option: True}}, release=(1, 27))
-        result = applied(self.session(**{CUDA: {option: "1"}}), permitted)
+        wanted = configured({CUDA: {option: True}}, release=(1, 27), bundled=(CUDA,))
+        result = settings.confirm(self.session(**{CUDA: {option: "1"}}), wanted)
         self.assertEqual((result.provider_options, result.unconfirmed), ({CUDA: {}}, {CUDA: {option: "1"}}))
         with self.assertRaisesRegex(RuntimeError, "was sent as '1', but ORT reports 'true'"):
-            applied(self.session(**{CUDA: {option: "true"}}), permitted)
+            settings.confirm(self.session(**{CUDA: {option: "true"}}), wanted)
 
     def test_text_that_carries_options_is_compared_and_not_shown(self):
-        with process_with(plugins=(OPENVINO,)):
-            permitted = permit({OPENVINO: {"num_of_threads": 2}})
+        wanted = configured({OPENVINO: {"num_of_threads": 2}}, plugins=(OPENVINO,))
         carried = {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "2"}}'}
         # Even an ORT that repeats the option does not show that the EP, which ignores it there, knows of it.
-        result = applied(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), permitted)
+        result = settings.confirm(self.session(**{OPENVINO: carried | {"num_of_threads": "2"}}), wanted)
         self.assertEqual(result.provider_options, {OPENVINO: {}})
         self.assertEqual(result.unconfirmed, {OPENVINO: {"num_of_threads": "2"}})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
-            applied(self.session(**{OPENVINO: {"load_config": "{}"}}), permitted)
+            settings.confirm(self.session(**{OPENVINO: {"load_config": "{}"}}), wanted)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ from helpers.threads import at_every_moment, in_threads
 
 import onnxruntime.backend
 from onnxruntime import RunOptions
-from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, backend_rep, limits
+from onnxruntime.backend import Cancellation, NotPermittedError, RunCancelledError, backend_rep
+from onnxruntime.backend.runs import limits
 
 CPU = "CPUExecutionProvider"
 X = np.ones((2, 3), np.float32)
@@ -242,7 +243,7 @@ class DeadlineTest(unittest.TestCase):
         ran = run_code("""
 import os, time
 from onnxruntime import RunOptions
-from onnxruntime.backend.limits import Limits
+from onnxruntime.backend.runs.limits import Limits
 def run_late():
     options = RunOptions()
     def wait():

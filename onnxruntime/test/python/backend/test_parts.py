@@ -19,14 +19,15 @@ from helpers.models import caught, open_session, two_nodes
 from helpers.threads import needs_global_lock
 
 import onnxruntime.backend
-from onnxruntime.backend import NotPermittedError, backend, locks
+from onnxruntime.backend import NotPermittedError, backend, locks, parts
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.locks import GPU, call_holding
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
-from onnxruntime.backend.session import presence, selection, state
-from onnxruntime.backend.session.construction import Construction, SessionPart
+from onnxruntime.backend.session import presence
+from onnxruntime.backend.session.creation import Construction, SessionPart
+from onnxruntime.backend.session.state import state_of
 
 X = np.ones((2, 3), np.float32)
 CAPTURING = {"enable_cuda_graph": "1"}
@@ -60,7 +61,7 @@ class PartsTest(unittest.TestCase):
             (session_on(CUDA, CUDAExecutionProvider=CAPTURING), ["capture", "locks"]),
         ):
             with self.subTest(session.get_providers()):
-                self.assertEqual(names(selection.for_session(session)), expected)
+                self.assertEqual(names(parts.for_session(session)), expected)
 
     def test_modules_that_are_not_imported(self):
         ran = run_code("""if True:
@@ -85,7 +86,7 @@ class SeveralGuardsTest(unittest.TestCase):
         for eps in ((OPENVINO, CUDA), (CUDA, OPENVINO), (OPENVINO, WEBGPU)):
             rep = backend.prepare(session_on(*eps))
             self.assertEqual(len(rep.run([X])), 1)
-            one = state.of(rep.session).keep("openvino", object)._lock
+            one = state_of(rep.session).keep("openvino", object)._lock
 
             def run(hold: Callable, rep=rep) -> None:
                 rep.run([X])
@@ -103,9 +104,8 @@ class SeveralGuardsTest(unittest.TestCase):
     def test_a_run_can_replace_its_inner_session(self):
         """The guard of the run holds the lock already."""
         wanted = Construction(b"", Permit("", True, {WEBGPU: {}}), onnxruntime.SessionOptions())
-        wanted.create = lambda: wanted.call(open_session)
-        session = GPU.run_alone(None, locks.LockPart().create, wanted)
-        self.assertIs(state.of(session).owned.lock, GPU)
+        session = GPU.run_alone(None, locks.LockPart().create, wanted, lambda: wanted.call(open_session))
+        self.assertIs(state_of(session).owned.lock, GPU)
 
     def test_a_session_on_several_devices_captures_nothing(self):
         for other in (WEBGPU, OPENVINO):

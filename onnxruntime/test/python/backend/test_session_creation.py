@@ -34,9 +34,10 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.session import failures, opening, presence, reports
-from onnxruntime.backend.session.construction import Construction
-from onnxruntime.backend.session.nodes import node_assignment
+from onnxruntime.backend.applied.nodes import about_idle_providers, node_assignment
+from onnxruntime.backend.explanations import failures
+from onnxruntime.backend.session import creation, presence
+from onnxruntime.backend.session.creation import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
@@ -112,7 +113,7 @@ class AttachTest(unittest.TestCase):
             process_with(bundled=(QNN,)),
             self.assertRaisesRegex(RuntimeError, rf"{QNN}.*could not be attached\. \S.*ORT"),
         ):
-            opening.create(b"", permit({QNN: {}}), (), onnxruntime.SessionOptions())
+            creation.create(Construction(b"", permit({QNN: {}}), onnxruntime.SessionOptions()), [])
 
     def test_options_that_only_the_ep_rejects(self):
         """The error is the caller's if ORT attaches the EP without options. Otherwise, it concerns the machine."""
@@ -136,7 +137,7 @@ class AttachTest(unittest.TestCase):
                     mock.patch.object(failures, "SessionOptions", lambda made=made: made),
                     self.assertRaises(RuntimeError) as caught,
                 ):
-                    opening.create(b"", permit({ep: options}), (), made, session_class=fails)
+                    creation.create(Construction(b"", permit({ep: options}), made, session_class=fails), [])
                 found = [getattr(caught.exception, name, None) for name in ("keyword", "provider", "key")]
                 self.assertEqual(found, ["provider_options", ep, key] if attaches else [None] * 3)
 
@@ -266,7 +267,7 @@ class WhichTest(unittest.TestCase):
             with self.subTest(nodes, memory=memory):
                 self.assertEqual(node_assignment(session), counts)
                 specified = Permit("", True, {name: {} for name in names})
-                self.assertEqual(bool(reports._without_nodes(session, specified)), warns)
+                self.assertEqual(bool(about_idle_providers(session, specified)), warns)
 
     def test_specified_and_not_available(self):
         every = ",".join([AZURE, CUDA, OPENVINO, TENSORRT, WEBGPU])

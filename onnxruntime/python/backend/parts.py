@@ -12,23 +12,28 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.provider_names import OF_OPENVINO, ON_ANY_DEVICE, THROUGH_CUDA, WEBGPU
-from onnxruntime.backend.session import capturing
-from onnxruntime.backend.session.construction import SessionPart
+from onnxruntime.backend.session.creation import SessionPart
+from onnxruntime.backend.session.state import capturing_in_permit, capturing_in_session, state_of
 
 
 def for_permit(permit: Permit) -> list[SessionPart]:
     """Return the parts of a session that is to be created."""
     if ON_ANY_DEVICE.issuperset(permit.providers):
         return []
-    return _parts(permit.providers, capturing.of_permit(permit))
+    return _parts(permit.providers, capturing_in_permit(permit))
 
 
 def for_session(session: InferenceSession) -> list[SessionPart]:
-    """Return the parts of a session. Raise an error if this Python cannot run it."""
+    """Return the parts of a session, which keeps no object of other parts. Raise an error if this Python cannot run it.
+
+    ``InferenceSession.set_providers`` can have changed the EPs.
+    """
+    parts: list[SessionPart] = []
     providers = session.get_providers()
-    if ON_ANY_DEVICE.issuperset(providers):
-        return []
-    return _parts(providers, capturing.of_session(session))
+    if not ON_ANY_DEVICE.issuperset(providers):
+        parts = _parts(providers, capturing_in_session(session))
+    state_of(session).keep_only([part.name for part in parts])
+    return parts
 
 
 def _parts(providers: Iterable[str], eps_that_capture: list[str]) -> list[SessionPart]:

@@ -16,7 +16,7 @@ from helpers.execution_providers import CPU
 from helpers.processes import CUDA, OPENVINO, TENSORRT
 
 import onnxruntime
-from onnxruntime.backend.session import missing_providers
+from onnxruntime.backend.explanations import missing_providers
 from onnxruntime.capi import onnxruntime_pybind11_state
 
 MIGRAPHX = "MIGraphXExecutionProvider"  # runs on AMD's GPUs
