@@ -131,17 +131,19 @@ def _validating() -> Mapping[str, Callable[[], float]]:
     from onnxruntime.backend.allowlist.facts import Process  # as above  # noqa: PLC0415
     from onnxruntime.backend.allowlist.look_up import Allowlist  # as above  # noqa: PLC0415
     from onnxruntime.backend.allowlist.permit import permit_of  # as above  # noqa: PLC0415
-    from onnxruntime.backend.request import of_call  # the stock backend has neither  # noqa: PLC0415
+    from onnxruntime.backend.request import read_call  # the stock backend has neither  # noqa: PLC0415
 
     kinds = dict.fromkeys(TWENTY_OPTIONS, "built-in")
     namespace = {
         "permit": permit_of,
-        "of_call": of_call,
+        "read_call": read_call,
         "options": TWENTY_OPTIONS,
         "keys": TWENTY_KEYS,
         "allowlist": Allowlist(Process(kinds=kinds)),
     }
-    return timed(namespace, backend="permit(of_call({'provider_options': options, 'session_config': keys}), allowlist)")
+    return timed(
+        namespace, backend="permit(read_call({'provider_options': options, 'session_config': keys}), allowlist)"
+    )
 
 
 def _importing() -> Mapping[str, Callable[[], float]]:

@@ -154,8 +154,10 @@ class OnnxRuntimeBackend(Backend):
         limits = _specified(**{name: kwargs.pop(name, None) for name in LIMITS})
         Limits(**limits)
         keywords = _specified(**{name: kwargs.pop(name, None) for name in KEYWORDS})
-        allowlist = request.allowlist(request.of_environment(), Process())
-        run_attributes = values_of(allowlist.attributes(RUN_ATTRIBUTES, request.read(request.ARGUMENTS, kwargs)))
+        allowlist = request.allowlist_of(request.read_environment(), Process())
+        run_attributes = values_of(
+            allowlist.attributes(RUN_ATTRIBUTES, request.read_mapping(request.ARGUMENTS, kwargs))
+        )
 
         # prepare does not accept attributes that only RunOptions has.
         creates_session = not isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
@@ -207,12 +209,12 @@ def _prepare_source(
     """Create a session from a path or bytes, verify it, and prepare it."""
     if device is not None:
         _check_device(backend, device)
-    requested = request.of_call(keywords, attributes, device)
+    requested = request.read_call(keywords, attributes, device)
     if "plugins" in requested.environment:
         plugins.register(requested.environment["plugins"])
     try:
         process = presence.process(get_available_providers())
-        permit = permit_of(requested, request.allowlist(requested.environment, process))
+        permit = permit_of(requested, request.allowlist_of(requested.environment, process))
         presence.check_available(permit)
         construction = Construction(
             source,
@@ -258,7 +260,7 @@ def _prepare_open(
             device, attributes = None, {}  # of the call that created the session
         else:
             return rep
-    requested = request.of_call(keywords, attributes, environment=from_environment)
+    requested = request.read_call(keywords, attributes, environment=from_environment)
     unknown_arguments.warn_or_reject(requested.attributes, ())
 
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.

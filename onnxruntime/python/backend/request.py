@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ from onnxruntime.backend.errors import (
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 ARGUMENTS = Place("keyword arguments")
+_LONGEST_DEVICE = 100  # characters
 _MOST_DIGITS = 2  # of the index of a device
 
 
@@ -67,18 +68,18 @@ class Request:
         return ""
 
 
-def of_call(
+def read_call(
     keywords: Values, attributes: Values = NOTHING, device: object = None, *, environment: Sequence[str] = KEYWORDS
 ) -> Request:
     """Read a call's arguments once, and add the environment's settings of the keywords in ``environment``."""
-    attributes = read(ARGUMENTS, attributes)
+    attributes = read_mapping(ARGUMENTS, attributes)
     settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:
-            settings[keyword] = read(Place(keyword), mapping, others=attributes)
+            settings[keyword] = read_mapping(Place(keyword), mapping, others=attributes)
     providers = settings.get("provider_options", {})
     for ep, options in providers.items():
-        providers[ep] = read(Place("provider_options", ep), options)
+        providers[ep] = read_mapping(Place("provider_options", ep), options)
 
     name, index = split_device(device)
     of_cuda = name in CUDA_DEVICE and index is not None
@@ -86,8 +87,10 @@ def of_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment:
-        request.environment = of_environment()
-        add(request, request.environment, environment)
+        request.environment = read_environment()
+        for keyword in environment:
+            if keyword in request.environment:
+                _add_defaults(request, keyword, request.environment[keyword])
     if of_cuda:
         for ep, options in settings["provider_options"].items():
             if ep in ON_CUDA_DEVICE:
@@ -95,7 +98,7 @@ def of_call(
     return request
 
 
-def of_environment() -> Values:
+def read_environment() -> Values:
     """Return the configuration in the environment variable: settings by keyword, LIBRARIES, and PERMIT."""
     text = os.environ.get(ENVIRONMENT)
     if not text:
@@ -105,7 +108,7 @@ def of_environment() -> Values:
     return variable.read(text)
 
 
-def allowlist(environment: Values, process: Process) -> Allowlist:
+def allowlist_of(environment: Values, process: Process) -> Allowlist:
     """Return the settings that callers may set in an environment with this configuration."""
     if PERMIT not in environment:
         return Allowlist(process)
@@ -114,20 +117,17 @@ def allowlist(environment: Values, process: Process) -> Allowlist:
     return narrowing.NarrowedAllowlist(environment, process)
 
 
-def add(request: Request, specified: Values, keywords: Iterable[str]) -> None:
+def _add_defaults(request: Request, keyword: str, defaults: Values) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
-    for keyword in keywords:
-        if keyword not in specified:
-            continue
-        settings = _set_default(request, request.settings, keyword, {}, Place(keyword))
-        if keyword != "provider_options":
-            for key, value in specified[keyword].items():
-                _set_default(request, settings, key, value, Place(keyword, key=key))
-            continue
-        for ep, options in specified[keyword].items():
-            of_ep = _set_default(request, settings, ep, {}, Place(keyword, ep))
-            for option, value in options.items():
-                _set_default(request, of_ep, option, value, Place(keyword, ep, option))
+    settings = _set_default(request, request.settings, keyword, {}, Place(keyword))
+    if keyword != "provider_options":
+        for key, value in defaults.items():
+            _set_default(request, settings, key, value, Place(keyword, key=key))
+        return
+    for ep, options in defaults.items():
+        of_ep = _set_default(request, settings, ep, {}, Place(keyword, ep))
+        for option, value in options.items():
+            _set_default(request, of_ep, option, value, Place(keyword, ep, option))
 
 
 def _set_default(request: Request, settings: dict, name: str, value: object, place: Place) -> Any:
@@ -138,7 +138,7 @@ def _set_default(request: Request, settings: dict, name: str, value: object, pla
     return settings[name]
 
 
-def read(place: Place, mapping: Any, others: Values = NOTHING) -> dict[str, object]:
+def read_mapping(place: Place, mapping: Any, others: Values = NOTHING) -> dict[str, object]:
     """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
 
     :param others: the other keyword arguments of the call.
@@ -168,6 +168,8 @@ def split_device(device: object) -> tuple[str, int | None]:
     if not issubclass(type(device), str):
         return "", None
     text = str.__str__(device)
+    if len(text) > _LONGEST_DEVICE:
+        return "", None
     # Not a pattern: the first match after ORT's work takes longer than the look-up of all settings.
     name, colon, digits = text.partition(":")
     if not name.isidentifier():  # such as CPU-OPENVINO_CPU, the name of a build of ORT

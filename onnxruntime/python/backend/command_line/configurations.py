@@ -61,7 +61,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     permit = None
     while permit is None and len(problems) < _MOST_PROBLEMS:
         try:
-            permit = permit_of(request.of_call(specified, environment=()), Allowlist(process))
+            permit = permit_of(request.read_call(specified, environment=()), Allowlist(process))
         except NotPermittedError as refusal:
             problems.append(problem(refusal))
             _remove(specified, refusal)

@@ -24,7 +24,7 @@ from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.errors import InputError
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
-from onnxruntime.backend.request import of_environment
+from onnxruntime.backend.request import read_environment
 
 PROGRAM = "python -m onnxruntime.backend"
 _COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run}
@@ -139,5 +139,5 @@ def _register(specified: list[str]) -> list[str]:
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):  # prepare raises it
-        plugins.register(of_environment().get("plugins", ()))
+        plugins.register(read_environment().get("plugins", ()))
     return names

@@ -76,7 +76,7 @@ class Side:
         The environment's ``permit`` does not narrow the settings of a comparison, which are trusted.
         """
         before = os.environ.get(ENVIRONMENT, "")
-        specified = request.of_environment()
+        specified = request.read_environment()
         changed: dict[str, object] = {}
         if self._inherits:
             changed.update(specified)

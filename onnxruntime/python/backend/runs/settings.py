@@ -63,19 +63,19 @@ class Overrides:
 
     def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, dict[str, str]]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
-        attributes = request.read(request.ARGUMENTS, attributes)
+        attributes = request.read_mapping(request.ARGUMENTS, attributes)
         for keyword in KEYWORDS:
             if attributes.pop(keyword, None) is not None:
                 reject(Place(keyword), "cannot be set for a run. Pass it to prepare")
         facts = _facts_about(self._session)
         allowlist = self._allowlist
         if allowlist is None:
-            allowlist = self._allowlist = request.allowlist(request.of_environment(), facts.process)
+            allowlist = self._allowlist = request.allowlist_of(request.read_environment(), facts.process)
         settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
         entries = NOTHING
         if run_config is not None:
             look_up.refuse_while_model_configures(["run_config"])
-            requested = request.read(Place("run_config"), run_config)
+            requested = request.read_mapping(Place("run_config"), run_config)
             entries = allowlist.settings("run_config", {"run_config": requested})
         without_effect = conditions.check({"run_config": entries}, facts)["run_config"]
 

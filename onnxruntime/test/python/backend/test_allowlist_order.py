@@ -26,7 +26,7 @@ from onnxruntime.backend.allowlist.permit import permit_of
 from onnxruntime.backend.allowlist.rules import Setting
 from onnxruntime.backend.errors import NotPermittedError, Place, refuse
 from onnxruntime.backend.provider_names import CPU, CUDA, OPENVINO
-from onnxruntime.backend.request import of_call
+from onnxruntime.backend.request import read_call
 
 SIZES = "free_dimension_overrides"
 SETTINGS_NARROWED = frozenset({"setting_of"})
@@ -110,7 +110,7 @@ class Refusing(Allowlist):
 
 def look_up_call(call: Problem, process: Process = NEWEST) -> None:
     """Look up the settings of a call in a process with three EPs."""
-    requested = of_call(call.keywords, call.attributes, call.device or None, environment=())
+    requested = read_call(call.keywords, call.attributes, call.device or None, environment=())
     with mock.patch.dict(os.environ, call.variables):
         permit_of(requested, Refusing(call.narrowed, having((CPU, CUDA, OPENVINO), "built-in", process)))
 

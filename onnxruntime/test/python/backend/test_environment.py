@@ -133,7 +133,7 @@ class PrecedenceTest(unittest.TestCase):
     def test_option_by_option_inside_an_ep_and_the_callers_eps_first(self):
         ours = {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": 1, "device_id": 1}}
         with environment({"provider_options": ours}):
-            requested = request.of_call({"provider_options": {CUDA: {"use_tf32": 0}, CPU: {}}})
+            requested = request.read_call({"provider_options": {CUDA: {"use_tf32": 0}, CPU: {}}})
         self.assertEqual(
             list(requested.settings["provider_options"].items()),
             [(CUDA, {"use_tf32": 0, "device_id": 1}), (CPU, {}), (OPENVINO, {"num_of_threads": 2})],

@@ -27,7 +27,7 @@ from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.request import allowlist, of_call
+from onnxruntime.backend.request import allowlist_of, read_call
 
 CPU, CUDA, TENSORRT, CANN, OPENVINO = (f"{n}ExecutionProvider" for n in ("CPU", "CUDA", "Tensorrt", "CANN", "OpenVINO"))
 THREADS, PREPACKING, SPINNING = (
@@ -110,10 +110,10 @@ BROKEN = [
 def permit(device: str | None = None, **given: object) -> Permit:
     """Look up a call's settings as ``prepare`` does, as if this process had every EP."""
     keywords = {word: given.pop(word) for word in KEYWORDS if word in given}
-    requested = of_call(keywords, given, device)
+    requested = read_call(keywords, given, device)
     try:
         process = NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
-        return permit_of(requested, allowlist(requested.environment, process))
+        return permit_of(requested, allowlist_of(requested.environment, process))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
 

@@ -52,7 +52,7 @@ from onnxruntime.backend.applied import settings
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.errors import ORT_ERRORS, InputError, RunCancelledError
 from onnxruntime.backend.openvino import replacement, run_order
-from onnxruntime.backend.request import of_call
+from onnxruntime.backend.request import read_call
 from onnxruntime.backend.session import presence  # noqa: F401 - a call in the tables
 from onnxruntime.backend.session.creation import Construction
 
@@ -103,14 +103,14 @@ def without_the_ep() -> None:
 def permit_on(device: str, provider_options: dict) -> None:
     """Look up the EPs of a call on a device, in a process that has them."""
     process = having(provider_options, "built-in")
-    permit_of(of_call({"provider_options": provider_options}, device=device), look_up.Allowlist(process))
+    permit_of(read_call({"provider_options": provider_options}, device=device), look_up.Allowlist(process))
 
 
 def on_one_core() -> None:
     """Leave out an EP that the caller does not specify."""
     need = Need("two CPU cores", lambda *_: False, otherwise="runs can block")
     with mock.patch.dict(conditions.PROVIDER_NEEDS, {AZURE: (need,)}):
-        permit_of(of_call({}), look_up.Allowlist(NEWEST._replace(providers=(AZURE, CPU))))
+        permit_of(read_call({}), look_up.Allowlist(NEWEST._replace(providers=(AZURE, CPU))))
 
 
 def capturing(*providers: str) -> None:

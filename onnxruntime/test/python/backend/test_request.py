@@ -25,7 +25,7 @@ from helpers.processes import process_with
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.request import of_call
+from onnxruntime.backend.request import read_call
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
@@ -58,7 +58,7 @@ class AppliedTest(unittest.TestCase):
 
     def test_the_exception_of_a_signal_handler_is_no_refusal(self):
         def raise_as_a_handler(frame: FrameType, event: str, function: object) -> None:
-            in_read = frame.f_code.co_name == "read"
+            in_read = frame.f_code.co_name == "read_mapping"
             if in_read and event == "c_call" and function.__name__ == "items":
                 sys.setprofile(None)
                 raise TimeoutError("of the program's own handler")
@@ -67,7 +67,7 @@ class AppliedTest(unittest.TestCase):
         self.addCleanup(sys.setprofile, None)
         with self.assertRaisesRegex(TimeoutError, "own handler"):
             sys.setprofile(raise_as_a_handler)
-            of_call({"session_config": given}, {}, None)
+            read_call({"session_config": given}, {}, None)
 
     def test_caller_may_change_the_mapping_afterwards(self):
         session_config, run_config = {PREPACKING: 1}, {"gpu_graph_id": 1}
@@ -116,14 +116,14 @@ class OneShotTest(unittest.TestCase):
 class DeviceTest(unittest.TestCase):
     def test_the_name_of_the_device(self):
         for device, name in (("CPU", "CPU"), ("CUDA:1", "CUDA"), ("CPU-OPENVINO_CPU", ""), ("CUDA:", ""), ("", "")):
-            self.assertEqual(of_call({}, device=device).device, name)
+            self.assertEqual(read_call({}, device=device).device, name)
 
     def test_only_an_index_of_cuda_specifies_an_ep_or_option(self):
         cuda = {"CUDAExecutionProvider": {}}
         cases = itertools.product(("CPU", "CPU:0", "CPU:1", "GPU", "CUDA", None), (None, cuda))
         for device, given in (*cases, ("CUDA:1", {CPU: {}})):
             with self.subTest(device=device, given=given):
-                requested = of_call({"provider_options": given}, {}, device, environment=())
+                requested = read_call({"provider_options": given}, {}, device, environment=())
                 self.assertEqual(requested.settings.get("provider_options"), given)
 
 

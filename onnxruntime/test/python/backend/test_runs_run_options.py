@@ -134,7 +134,7 @@ for prepared, run_config in ((shrinking, None), (shrinking, None), (rep, shrink)
             def read(config=config) -> dict:
                 config.clear()
                 config["a"] = 1
-                return request.read(Place("session_config"), config)
+                return request.read_mapping(Place("session_config"), config)
 
             def check(seen: object, added=added) -> None:
                 if (seen, added) != (NotPermittedError, 300):

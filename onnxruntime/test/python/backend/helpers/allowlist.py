@@ -48,8 +48,8 @@ def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None
     """Look up settings in the tables, in a Python with a global interpreter lock."""
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(threads, "has_global_lock", return_value=True):
-        asked = request.of_call(requested, attributes or {})
-        return permit_of(asked, request.allowlist(asked.environment, process))
+        asked = request.read_call(requested, attributes or {})
+        return permit_of(asked, request.allowlist_of(asked.environment, process))
 
 
 def session_attributes(given: dict) -> dict:

@@ -65,7 +65,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
 
 
 def permit(options: dict | None, device: str | None = None, release: tuple[int, int] = RELEASE) -> Permit:
-    asked = request.of_call({"provider_options": options}, device=device)
+    asked = request.read_call({"provider_options": options}, device=device)
     permitted = permit_of(asked, Allowlist(Process(release, kinds=presence.kinds())))
     presence.check_available(permitted)
     return permitted
