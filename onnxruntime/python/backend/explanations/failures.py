@@ -31,6 +31,10 @@ EXPLANATIONS = {
         "OpenVINO cannot compile this model. Use provider_options={{'CPUExecutionProvider': {{}}}} for this model. "
         "OpenVINO's error: {0}"
     ),
+    'External data path: "(.*?)" escapes model directory': (  # of ORT before 1.25, also for a symbolic link
+        "The data file {0!a} is outside of the folder of the model, or a symbolic link that leads there. Copy the file "
+        "itself into this folder. ONNX Runtime 1.25 and newer accept symbolic links. ORT error: {error}"
+    ),
     r"Unsupported model IR version: (\d+), max supported IR version: (\d+)": (
         "The model has IR version {0}, but ONNX Runtime {ort} supports IR versions up to {1}. If the model does not "
         "use features of newer versions, set model.ir_version = {1}"

@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Tests that the backend recognizes the messages of the installed ORT, which each release can change.
 
-The backend recognizes an error by a pattern of its text. ``test_session_model_versions.py``
+The backend recognizes an error by a pattern of its text. ``test_backend_model_versions.py``
 also causes such errors: those about operators that ORT lacks.
 """
 
@@ -14,8 +14,10 @@ import contextlib
 import functools
 import importlib.util
 import io
+import tempfile
 import unittest
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -104,9 +106,26 @@ def old_ort() -> None:
     raise unittest.SkipTest("this ORT is not too old for the plugin EP")
 
 
+def linked_data() -> None:
+    """Load a model whose data file is a symbolic link, as in the cache of a model hub."""
+    made = parsed("(float[300] X) => (float[300] Y) { Y = Add (X, W) }", W=np.ones(300, np.float32))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        onnx.save(made, path, save_as_external_data=True, location="model.data", size_threshold=0)
+        cache = Path(folder, "cache")
+        cache.mkdir()
+        path.with_suffix(".data").rename(cache / "0123abcd")
+        path.with_suffix(".data").symlink_to(cache / "0123abcd")
+        path.rename(cache / "4567cdef")
+        path.symlink_to(cache / "4567cdef")
+        InferenceSession(path, providers=[CPU])
+    raise unittest.SkipTest("this ORT accepts symbolic links")
+
+
 # Models that ORT rejects, and the facts that the explanation contains. The name is a part of the pattern.
 EXPLAINED = {
     "ort_version_supported": [(old_ort, WEBGPU)],
+    "External data path": [(linked_data, "'model.data'")],
     "OpenVINO": [(lambda: on_openvino(WITHOUT_RANK), "CPUExecutionProvider")],
 }
 # test_messages.py causes the errors of the first two. The simulator of the QNN EP does not
