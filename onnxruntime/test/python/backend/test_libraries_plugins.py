@@ -113,8 +113,8 @@ class RegistrationTest(unittest.TestCase):
         for name in (CUDA, CPU):
             plugin = f"{name}={LIBRARY}"
             with self.assertWarnsRegex(RuntimeWarning, name):
-                self.prepare(plugin, provider_options=None)
-            self.prepare(plugin, provider_options=None)  # each process registers once
+                self.prepare(plugin, provider_options={})
+            self.prepare(plugin, provider_options={})  # each process registers once
             no_device = self.assertRaisesRegex(NotPermittedError, "found no device.*/sys/class/drm")
             with no_session_opens(), no_device as error:
                 self.prepare(plugin, provider_options={name: {}})

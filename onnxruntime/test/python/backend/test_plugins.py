@@ -36,6 +36,7 @@ except ImportError as missing:
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
+from onnxruntime.backend.libraries import plugins  # noqa: F401
 
 AUTO = "OpenVINOExecutionProvider.AUTO"
 QNN = "QNNExecutionProvider"
@@ -89,8 +90,7 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
             "attempt(tests.OPENVINO)\n"
             "attempt(tests.QNN)\n"
             "tests.set_cpu_vendor(tests.AMD)\n"
-            "path = tests.onnxruntime_ep_openvino.get_library_path()\n"
-            "tests.onnxruntime.register_execution_provider_library(tests.OPENVINO, path)\n"
+            "tests.plugins.register(['onnxruntime_ep_openvino'])\n"
             "attempt(tests.OPENVINO)\n"
         )
         self.assertRegex(printed, f"(?s){OPENVINO}.*not available.*{QNN}.*not available.*{OPENVINO}.*found no device")
