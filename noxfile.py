@@ -254,7 +254,7 @@ def unwritten_outputs(session: nox.Session) -> None:
 
 @task("openvino", "plugins")
 def openvino_graphs(session: nox.Session) -> None:
-    """run 5,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7" """
+    """run 1,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7" """
     for name in ("openvino", "plugins"):
         run(session, f"{name} {CAMPAIGN}.openvino_graphs {variable('GRAPHS', '')}")
 

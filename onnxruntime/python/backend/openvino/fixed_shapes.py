@@ -52,10 +52,10 @@ def why_serial(model: ModelProto, session: InferenceSession, is_whole: bool, dev
     of_plugin = {found.device.type.name for found in presence.plugin_devices() if found.ep_name in OF_OPENVINO}
     if of_plugin - {"CPU"} or not re.fullmatch(_ON_CPU, device):
         return "parallel runs are known to be right on the device CPU only"
-    if not is_whole:
-        return "the EP does not have the whole graph"
     if not model.graph.node:
         return "the model is not in ONNX's format, or its file has changed"
+    if not is_whole:
+        return "the EP does not have the whole graph"
     if not are_fixed(model, session):
         return "in this model, not only the shapes of the inputs decide the shapes of other values"
     return ""

@@ -93,7 +93,9 @@ def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tupl
     is_whole = len(assigned) == 1 and not on_others
     outline = origin.outline()
     device = texts_of(permit.providers.get(OPENVINO, NOTHING)).get("device_type", "CPU")
-    why = fixed_shapes.why_serial(outline, session, is_whole, device) if on_openvino else ""
+    why = ""
+    if on_openvino or not assigned:  # ORT has no record of a model in its own format
+        why = fixed_shapes.why_serial(outline, session, is_whole, device)
 
     problem = ""
     if permit.kinds.get(OPENVINO) == "built-in":

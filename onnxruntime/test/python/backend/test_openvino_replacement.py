@@ -179,6 +179,17 @@ class OpenVinoTest(unittest.TestCase):
             self.fail_once(rep)
             np.testing.assert_array_equal(rep.run(inputs, **keywords)[0], 3)
 
+    def test_a_model_in_orts_own_format(self):
+        """ORT has no record of its nodes."""
+        with tempfile.TemporaryDirectory() as folder:
+            options = onnxruntime.SessionOptions()
+            options.optimized_model_filepath = path = str(Path(folder, "model.ort"))
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            InferenceSession(two_rows().SerializeToString(), options, providers=[CPU])
+            rep = self.prepare(path)
+            self.assertRegex(rep.why_serial, "with free dimensions")
+            self.assert_replaced(rep)
+
     def test_a_session_of_the_caller_is_not_replaced(self):
         options = onnxruntime.SessionOptions()
         add_openvino(options, {})
