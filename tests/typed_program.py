@@ -13,6 +13,7 @@ import numpy as np
 from onnxruntime.backend import Cancellation, InputError, NotPermittedError, is_compatible, prepare, run
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.comparison import compare
 
 
 def use(model: bytes, cancellation: Cancellation) -> list:
@@ -36,6 +37,7 @@ def use(model: bytes, cancellation: Cancellation) -> list:
     assert_type(is_compatible(model), bool)
     with OnnxRuntimeBackend.prepare("model.onnx") as prepared, prepared.device_lock():
         assert_type(prepared, OnnxRuntimeBackendRep)
+    assert_type(compare("model.onnx", [{"provider_options": {}}], feeds=[x], reference="other.onnx"), list[dict])
     return rep.run([x], run_config={}, timeout=1.5, cancellation=cancellation)
 
 
@@ -53,4 +55,5 @@ def mistakes(rep: OnnxRuntimeBackendRep) -> None:
     # An ignore without its error is an error: warn_unused_ignores.
     prepare("model.onnx", provider_options=["CUDAExecutionProvider"])  # type: ignore[arg-type]
     prepare("model.onnx", session_config=1)  # type: ignore[arg-type]
+    compare("model.onnx", 1)  # type: ignore[arg-type]
     rep.providers = ()  # type: ignore[misc]

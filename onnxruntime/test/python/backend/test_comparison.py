@@ -118,9 +118,8 @@ class LatencyTest(unittest.TestCase):
                 found = latency.latency(blocks, [[1.0]] * len(ratios))
                 self.assertEqual((found["ratio_interval"], found["verdict"]), (interval, verdict))
                 self.assertEqual(found["ratio_to_first"], np.median(ratios))
-                self.assertEqual(
-                    (found["p50"], found["p99"]), (1000 * sorted(ratios)[(len(ratios) - 1) // 2], 1000 * max(ratios))
-                )
+        found = latency.latency([[count / 1000 for count in range(100, 0, -1)]], [])
+        self.assertEqual([round(found[name], 6) for name in ("p50", "p90", "p99", "runs")], [50, 90, 99, 100])
 
 
 class DifferenceTest(unittest.TestCase):
