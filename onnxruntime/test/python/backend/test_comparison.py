@@ -112,6 +112,7 @@ class LatencyTest(unittest.TestCase):
             ([0.9, 0.9, *[1.0] * 8], [0.9, 1.0], ""),  # not precise enough
             ([0.98] * 10, [0.98, 0.98], "equal"),  # as two sessions with one configuration
             ([0.9] * 8 + [0.98] * 2, [0.9, 0.98], ""),
+            ([1.0] * 8 + [1.1] * 2, [1.0, 1.1], ""),
         ):
             with self.subTest(ratios):
                 blocks = [[ratio] for ratio in ratios]
