@@ -25,7 +25,7 @@ from helpers.models import caught, parsed
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime import InferenceSession, OrtValue
+from onnxruntime import InferenceSession
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.provider_names import CPU
 from onnxruntime.backend.session.creation import Construction
@@ -140,21 +140,14 @@ class OpenVinoTest(unittest.TestCase):
 
     def test_reports_and_free_dimensions_stay(self):
         rep = self.prepare(two_rows("rows"), DEVICES[1], free_dimension_overrides={"rows": 3})
-        session, inner = rep.session, rep.session._sess
-        names = ("providers", "provider_options", "unconfirmed", "node_assignment")
-
-        def reported() -> list:
-            shapes = [node.shape for node in rep.session.get_inputs()]
-            return [getattr(rep, name) for name in names] + [repr(rep), shapes]
-
-        before = reported()
-        self.assertIn([3, 8], before[-1])
+        session, inner, before = rep.session, rep.session._sess, (repr(rep), rep.provider_options, rep.unconfirmed)
         self.assertRegex(rep.why_serial, r"free_dimension_overrides=\{'M': \.\.\.\}")
         self.fail_once(rep)
         self.assert_right(rep, 3)
         self.assertIsNot(rep.session._sess, inner)
         self.assertIs(rep.session, session)
-        self.assertEqual(reported(), before)
+        self.assertEqual((repr(rep), rep.provider_options, rep.unconfirmed), before)
+        self.assertEqual(session.get_inputs()[0].shape, [3, 8])
 
     def test_each_rep_of_a_session_knows_of_a_failure(self):
         rep = self.prepare()
@@ -165,19 +158,6 @@ class OpenVinoTest(unittest.TestCase):
         ):
             self.assert_replaced(rep, other)
             self.assert_replaced(other, rep)
-
-    def test_all_routes(self):
-        rep = self.prepare()
-        x, s = rows(1, 2), rows(1, 1)
-        for inputs, keywords in (
-            ({"x": x, "s": s}, {}),
-            ([x.tolist(), s.tolist()], {}),
-            (list(map(OrtValue.ortvalue_from_numpy, (x, s))), {}),
-            ([x, s], {"timeout": 60}),
-            ([x, s], {"log_severity_level": 3}),
-        ):
-            self.fail_once(rep)
-            np.testing.assert_array_equal(rep.run(inputs, **keywords)[0], 3)
 
     def test_a_model_in_orts_own_format(self):
         """ORT has no record of its nodes."""
@@ -229,13 +209,10 @@ class OpenVinoTest(unittest.TestCase):
 
     def test_a_file_that_ort_cannot_read_has_the_error_of_ort(self):
         with tempfile.TemporaryDirectory() as folder:
-            empty = Path(folder, "empty")
-            empty.touch()
-            for path in (empty, Path(folder, "absent"), folder):
+            for path in (Path(folder, "absent"), folder):
                 expected, got = (caught(partial(self.prepare, path, ep=ep)) for ep in (CPU, OPENVINO))
-                with self.subTest(path):
-                    self.assertIsInstance(expected, Exception)
-                    self.assertIs(type(got), type(expected))
+                self.assertIsInstance(expected, Exception)
+                self.assertIs(type(got), type(expected), path)
 
     def test_an_io_binding_outlives_its_inner_session(self):
         rep = self.prepare()

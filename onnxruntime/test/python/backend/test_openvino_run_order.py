@@ -84,6 +84,13 @@ class OrderTest(unittest.TestCase):
                     self.run_one(mock.Mock(side_effect=error))
                 self.assert_replaced(replaces)
 
+    def test_the_error_of_the_ep(self):
+        """It contains the last line of OpenVINO's text, and the next step."""
+        failing = mock.Mock(side_effect=Fail("Non-zero status: [OpenVINO-EP] node.cpp:820:\nunsupported type\n\n"))
+        with self.assertRaisesRegex(Fail, r"'CPUExecutionProvider': \{\}.*: unsupported type$"):
+            self.run_one(failing)
+        self.assert_replaced()
+
     def test_an_interrupt_while_the_caller_handles_an_error_of_ort(self):
         try:
             raise Fail("an error of another session")

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import _thread
-import contextlib
 import ctypes
 import os
 import sys
@@ -21,7 +20,7 @@ from unittest import mock
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Float, NumpyInt
-from helpers.models import cancelled, parsed, slow, two_nodes
+from helpers.models import parsed, slow, two_nodes
 from helpers.threads import at_every_moment, in_threads
 
 import onnxruntime.backend
@@ -41,21 +40,10 @@ class LimitTest(unittest.TestCase):
         cls.values = np.eye(400, dtype=np.float32)
         cls.rep = onnxruntime.backend.prepare(slow(), provider_options={CPU: {}}, intra_op_num_threads=1)
 
-    def still_right(self) -> None:
-        """Check that a run of another model ends within its limit."""
-        with onnxruntime.backend.prepare(two_nodes()) as rep:
-            np.testing.assert_array_equal(rep.run([X], timeout=60)[0], X)
-
     def test_a_run_that_takes_too_long(self):
-        for timeout in (0.2, np.float32(0.2)):
+        for timeout in (0.2, np.float32(0.2), *[1e-9] * 20):  # a deadline can pass before its thread knows it
             with self.assertRaises(TimeoutError):
                 self.rep.run([self.values], timeout=timeout)
-        self.still_right()
-
-    def test_a_timeout_that_ends_before_its_thread_waits(self):
-        for _ in range(20):
-            with self.assertRaises(TimeoutError):
-                self.rep.run([self.values], timeout=1e-9)
 
     def test_a_cancellation_after_the_timeout(self):
         for timeout, error in ((1e-9, TimeoutError), (60, RunCancelledError)):
@@ -68,18 +56,14 @@ class LimitTest(unittest.TestCase):
             np.testing.assert_array_equal(onnxruntime.backend.run(two_nodes(), [X], timeout=1e-9)[0], X)
 
     def test_the_prepared_model_is_usable_afterwards(self):
-        looping = parsed("""(int64 n, float[2] X) => (float[2] Y) <bool go = {1}> {
-            Y = Loop <body = once (int64 i, bool c, float[2] x) => (bool d, float[2] y) <float one = {1}> {
-                d = Identity (c)
-                y = Add (x, one)
-            }> (n, go, X)
-        }""")
-        rep = onnxruntime.backend.prepare(looping, provider_options={CPU: {}})
-        few = {"n": np.array(3, np.int64), "X": np.zeros(2, np.float32)}
+        body = "<body = once (int64 i, bool c, float[2] x) => (bool d, float[2] y) { d = Identity(c) y = Abs(x) }>"
+        made = parsed(f"(int64 n, float[2] X) => (float[2] Y) <bool go = {{1}}> {{ Y = Loop {body}(n, go, X) }}")
+        rep = onnxruntime.backend.prepare(made, provider_options={CPU: {}})
+        value = np.full(2, -3, np.float32)
         with self.assertRaises(TimeoutError):
-            rep.run({**few, "n": np.array(2**40, np.int64)}, timeout=0.2)
+            rep.run([np.array(2**40), value], timeout=0.2)
         for keywords in ({}, {"timeout": 60}, {"cancellation": Cancellation()}):
-            np.testing.assert_array_equal(rep.run(few, **keywords)[0], [3, 3])
+            np.testing.assert_array_equal(rep.run([np.array(3), value], **keywords)[0], [3, 3])
 
     def test_another_thread_cancels_several_runs(self):
         cancellation, ended = Cancellation(), []
@@ -94,12 +78,7 @@ class LimitTest(unittest.TestCase):
         in_threads(run, run, run)
         self.assertEqual((len(ended), len(cancellation._runs), cancellation.cancelled), (3, 0, True))
         with self.assertRaises(RunCancelledError):  # a cancellation is permanent
-            self.rep.run([self.values], cancellation=cancellation)
-        self.still_right()
-
-    def test_one_shot_run(self):
-        with self.assertRaises(RunCancelledError):
-            onnxruntime.backend.run(two_nodes(), [X], timeout=60, cancellation=cancelled())
+            onnxruntime.backend.run(two_nodes(), [X], timeout=60, cancellation=cancellation)
 
     def test_none_is_no_limit(self):
         with (
@@ -225,18 +204,6 @@ class DeadlineTest(unittest.TestCase):
             self.end_thread()
             self.assert_late()
             self.assert_late(0.3, self.end_thread)
-
-    def test_a_thread_that_cannot_be_replaced(self):
-        """The next run starts another one."""
-        self.assert_late()
-        with (
-            mock.patch.object(limits, "start_new_thread", side_effect=RuntimeError),
-            mock.patch.object(sys, "unraisablehook"),
-        ):
-            self.end_thread()
-            with contextlib.suppress(RuntimeError):
-                limits.Limits(0.05).run(RunOptions(), time.sleep, 0.2)
-        self.assert_late()
 
     @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
     def test_a_forked_process(self):
