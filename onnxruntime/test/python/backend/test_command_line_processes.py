@@ -66,6 +66,11 @@ runpy.run_module("onnxruntime.backend", run_name="__main__")
             ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
             self.assertEqual((len(ran.stdout.splitlines()), ran.stderr), (int(reader != "true"), "1\n"))
 
+    @unittest.skipUnless(os.name == "posix", "requires POSIX: the test closes a file descriptor of a child")
+    def test_closed_stdout(self):
+        ran = self.start("check", "{}", preexec_fn=lambda: os.close(1))
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
     @unittest.skipUnless(os.path.exists("/dev/full"), "requires /dev/full, which only Linux has")
     def test_full_disk(self):
         with open("/dev/full", "wb") as full:
