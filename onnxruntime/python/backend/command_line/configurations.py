@@ -57,6 +57,8 @@ def validate(text: str) -> tuple[dict, list[dict]]:
 
     process = presence.process(onnxruntime.get_available_providers())
     problems = list(islice(_faults(config, process), _MOST_PROBLEMS))
+    named = [name.partition("=")[0] for name in config.get("plugins", ()) if "=" in name]
+    process = process._replace(kinds={**dict.fromkeys(named, "plugin"), **process.kinds})
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
     while permit is None and len(problems) < _MOST_PROBLEMS:
@@ -97,9 +99,9 @@ def _providers(permit: Permit) -> list[dict]:
     """Return the specified EPs, each with its options as ORT would receive them."""
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
-        # An absent EP has the first kind that has all of these options.
-        having = (kind for kind, table in PROVIDERS[name].items() if settings.keys() <= table.keys())
-        kind = permit.kinds.get(name) or next(having)
+        kind = permit.kinds.get(name, "")
+        if not kind:  # the first kind that has all of these options
+            kind = next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= table.keys())
         options = option_texts(name, kind, settings)
         providers.append({"name": name, "kind": kind, "available": name in permit.kinds, "options": options})
     return providers

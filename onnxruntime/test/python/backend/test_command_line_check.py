@@ -135,9 +135,10 @@ class CheckTest(CommandTest):
             with mock.patch.object(presence, "kinds", lambda kind=kind: {QNN: kind}):
                 found = json.loads(Ran("check", json.dumps(config), "--json").out)
             self.assertEqual([(one["keyword"], one["provider"], one["key"]) for one in found["problems"]], expected)
-        self.assertEqual(
-            (found["provider_options"][0]["kind"], found["provider_options"][0]["available"]), ("plugin", True)
-        )
+        self.assertEqual(found["provider_options"][0]["kind"], "plugin")
+        config = {"plugins": [f"OwnEP={self.put('own.so', '').resolve()}"], "provider_options": {"OwnEP": {}}}
+        (found,) = self.json("check", json.dumps(config))["provider_options"]
+        self.assertEqual((found["name"], found["kind"]), ("OwnEP", "plugin"))
 
     def test_all_problems_at_once(self):
         config = {
