@@ -18,9 +18,9 @@ import onnxruntime.backend
 
 PACKAGE = "onnxruntime.backend"
 FOLDER = Path(onnxruntime.backend.__file__).parent
-# From the top to the bottom: each folder, and each module beside the folders. A module imports modules of its own room
-# and of the rooms below it.
-ROOMS = (
+# From the top to the bottom: each folder, and each module beside the folders. A module imports modules of its own layer
+# and of the layers below it.
+LAYERS = (
     "__main__",
     "command_line",
     "comparison",
@@ -57,7 +57,7 @@ IN_FUNCTIONS = {
     f"{PACKAGE}.locks",
     f"{PACKAGE}.openvino.sessions",
 }
-# The modules that a room does not import.
+# The modules that a layer does not import.
 NEVER = {
     # It judges names and values: it creates no session and opens no file.
     "allowlist": {"ctypes", "importlib", "io", "pathlib", "subprocess", "tempfile", "onnxruntime.InferenceSession"},
@@ -119,7 +119,7 @@ def module_of(name: str) -> str | None:
     return "__init__"
 
 
-def room_of(module: str) -> str:
+def layer_of(module: str) -> str:
     return module.partition(".")[0]
 
 
@@ -134,13 +134,13 @@ def each_import() -> list[tuple[str, Import]]:
 
 class ArchitectureTest(unittest.TestCase):
     def test_every_module_has_a_room(self):
-        self.assertEqual({room_of(module) for module in modules()}, {*ROOMS})
+        self.assertEqual({layer_of(module) for module in modules()}, {*LAYERS})
 
     def test_imports_point_down(self):
         upward = set()
         for module, one in each_import():
             imported = module_of(one.name)
-            if imported and ROOMS.index(room_of(imported)) < ROOMS.index(room_of(module)):
+            if imported and LAYERS.index(layer_of(imported)) < LAYERS.index(layer_of(module)):
                 upward.add((module, imported))
         self.assertEqual(upward, set())
 
@@ -172,15 +172,15 @@ class ArchitectureTest(unittest.TestCase):
 
     def test_modules_that_a_room_never_imports(self):
         imported = {one.name for _, one in each_import()}
-        for room, names in NEVER.items():
+        for layer, names in NEVER.items():
             for name in names:
                 of = [
                     module
                     for module, one in each_import()
-                    if is_within(one.name, name) and room in ("", room_of(module))
+                    if is_within(one.name, name) and layer in ("", layer_of(module))
                 ]
                 self.assertEqual((name, of), (name, []))
-        others = {name for room, names in NEVER.items() if room for name in names}
+        others = {name for layer, names in NEVER.items() if layer for name in names}
         self.assertEqual([name for name in others if not any(is_within(one, name) for one in imported)], [])
 
 
