@@ -17,15 +17,14 @@ from onnx.checker import ValidationError, check_model
 # Callers of the stock backend patch these names in this module.
 from onnxruntime import InferenceSession, SessionOptions, get_available_providers, get_device
 from onnxruntime.backend import parts, request
-from onnxruntime.backend.allowlist import unknown_arguments
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.permit import permit_of
-from onnxruntime.backend.allowlist.rules import values_of
+from onnxruntime.backend.allowlist.look_up import permit_of, warn_or_reject
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
 from onnxruntime.backend.explanations import opsets
 from onnxruntime.backend.libraries import plugins
@@ -154,10 +153,8 @@ class OnnxRuntimeBackend(Backend):
         limits = _specified(**{name: kwargs.pop(name, None) for name in LIMITS})
         Limits(**limits)
         keywords = _specified(**{name: kwargs.pop(name, None) for name in KEYWORDS})
-        allowlist = request.allowlist_of(request.read_environment(), Process())
-        run_attributes = values_of(
-            allowlist.attributes(RUN_ATTRIBUTES, request.read_mapping(request.ARGUMENTS, kwargs))
-        )
+        allowlist = variable.allowlist(variable.read(), Process())
+        run_attributes = allowlist.attributes(RUN_ATTRIBUTES, request.read_mapping(request.ARGUMENTS, kwargs)).parsed
 
         # prepare does not accept attributes that only RunOptions has.
         creates_session = not isinstance(model, (InferenceSession, OnnxRuntimeBackendRep))
@@ -214,7 +211,7 @@ def _prepare_source(
         plugins.register(requested.environment["plugins"])
     try:
         process = presence.process(get_available_providers())
-        permit = permit_of(requested, request.allowlist_of(requested.environment, process))
+        permit = permit_of(requested, variable.allowlist(requested.environment, process))
         presence.check_available(permit)
         construction = Construction(
             source,
@@ -261,7 +258,7 @@ def _prepare_open(
         else:
             return rep
     requested = request.read_call(keywords, attributes, environment=from_environment)
-    unknown_arguments.warn_or_reject(requested.attributes, ())
+    warn_or_reject(requested.attributes, ())
 
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.
     for keyword, entries in requested.settings.items():

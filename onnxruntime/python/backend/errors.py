@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,6 +20,7 @@ NOT_PERMITTED = "is not permitted via the backend API"
 ENVIRONMENT = "ORT_ONNX_BACKEND_CONFIG"
 FROM_ENVIRONMENT = f" (from the environment variable {ENVIRONMENT})"
 
+_MOST_WARNINGS = 8  # of one kind in a call: a caller can send hundreds of settings
 _SHOWN = frozenset({bool, int, float, str, bytes, type(None)})
 
 
@@ -179,6 +180,16 @@ def _module_of(frame: FrameType) -> str:
     if name and type(name) is str:
         return name
     return "<unknown>"
+
+
+def warn_each(messages: Sequence[str]) -> tuple[str, ...]:
+    """Give the first of these warnings, and one that counts the others. Return the warnings that are given."""
+    given = [*messages[:_MOST_WARNINGS]]
+    if len(given) < len(messages):
+        given.append(f"{len(messages) - len(given)} further warnings")
+    for message in given:
+        warn(message)
+    return tuple(given)
 
 
 def warn(message: str) -> None:

@@ -34,7 +34,7 @@ from threading import RLock, get_ident
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession, RunOptions
-from onnxruntime.backend.allowlist.rules import Texts, texts_of
+from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.provider_names import WEBGPU
 from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart
 from onnxruntime.backend.session.state import state_of
@@ -249,7 +249,7 @@ class LockPart(SessionPart):
         providers = construction.permit.providers
         GPU.run(None, bool)  # raises an error if this process cannot
         # Before ORT changes CUDA's current device of this thread.
-        _note_other_devices(map(texts_of, providers.values()))
+        _note_other_devices([settings.texts for settings in providers.values()])
         construction.call = partial(_call_for(providers), None, _construct)
         return create()
 

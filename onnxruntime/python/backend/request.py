@@ -6,31 +6,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from onnxruntime.backend.allowlist import suggestions
-from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
-from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES, PERMIT
-from onnxruntime.backend.errors import (
-    ENVIRONMENT,
-    FROM_ENVIRONMENT,
-    NotPermittedError,
-    Place,
-    reject,
-    reject_type,
-    show,
-)
+from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
+from onnxruntime.backend.environment import variable
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError, Place, reject, reject_type, show
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 ARGUMENTS = Place("keyword arguments")
 _LONGEST_DEVICE = 100  # characters
 _MOST_DIGITS = 2  # of the index of a device
+_LONGEST_DEVICE = 100
 
 
 @dataclass(eq=False, repr=False)
@@ -87,7 +78,7 @@ def read_call(
         settings.setdefault("provider_options", {CUDA: {}})
     request = Request(settings, attributes, name, index)
     if environment:
-        request.environment = read_environment()
+        request.environment = variable.read()
         for keyword in environment:
             if keyword in request.environment:
                 _add_defaults(request, keyword, request.environment[keyword])
@@ -96,25 +87,6 @@ def read_call(
             if ep in ON_CUDA_DEVICE:
                 options.setdefault("device_id", index)
     return request
-
-
-def read_environment() -> Values:
-    """Return the configuration in the environment variable: settings by keyword, LIBRARIES, and PERMIT."""
-    text = os.environ.get(ENVIRONMENT)
-    if not text:
-        return NOTHING
-    from onnxruntime.backend.environment import variable  # rarely needed  # noqa: PLC0415
-
-    return variable.read(text)
-
-
-def allowlist_of(environment: Values, process: Process) -> Allowlist:
-    """Return the settings that callers may set in an environment with this configuration."""
-    if PERMIT not in environment:
-        return Allowlist(process)
-    from onnxruntime.backend.environment import narrowing  # rarely needed  # noqa: PLC0415
-
-    return narrowing.NarrowedAllowlist(environment, process)
 
 
 def _add_defaults(request: Request, keyword: str, defaults: Values) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
-from onnxruntime.backend.allowlist.conditions import OWN_POOLS, PARALLEL, PATTERN, SEVERAL, THREADS, folds_text
+from onnxruntime.backend.allowlist.conditions import OWN_POOLS, PARALLEL, PATTERN, SEVERAL, folds_text
 from onnxruntime.backend.allowlist.rules import Rule, Table
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Member, Text
@@ -61,12 +61,10 @@ SESSION_ATTRIBUTES = Table(
             Threads(),
             "0",
             "Threads that run operators in parallel. 0: ORT decides.",
-            needs=(THREADS, OWN_POOLS, PARALLEL),
+            needs=(OWN_POOLS, PARALLEL),
             already_so=("0", "1"),
         ),
-        "intra_op_num_threads": Rule(
-            Threads(), "0", "Threads per operator. 0: ORT decides.", needs=(THREADS, OWN_POOLS)
-        ),
+        "intra_op_num_threads": Rule(Threads(), "0", "Threads per operator. 0: ORT decides.", needs=(OWN_POOLS,)),
         "log_severity_level": Rule(_SEVERITY, "-1", "Minimum severity of log lines. -1: the default of the process."),
         "log_verbosity_level": _VERBOSITY,
         "logid": Rule(_LOG_ID, "", "Prefix of the session's log lines."),

@@ -2,20 +2,18 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The conditions of permitted settings, and their check. Without them, ORT ignores or rejects a setting."""
+"""The conditions of permitted settings. Without them, ORT ignores or rejects a setting."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import SessionFacts
-from onnxruntime.backend.allowlist.rules import Need, Settings, Values
+from onnxruntime.backend.allowlist.rules import Need, Values
 from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, refuse, show
 from onnxruntime.backend.provider_names import (
     CAPTURE_SWITCHES,
     CPU,
@@ -31,41 +29,6 @@ from onnxruntime.backend.provider_names import (
 )
 
 only_warns = partial(Need, only_warns=True, otherwise="has no effect in this session")
-
-
-def check(
-    tables: Mapping[str, Settings], facts: SessionFacts, from_environment: Container[Place] = ()
-) -> dict[str, dict[str, str]]:
-    """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
-
-    :param tables: the settings by keyword argument, and the options by EP. So are the warnings.
-    :param from_environment: the settings that only the environment specifies.
-    """
-    warnings: dict[str, dict[str, str]] = {}
-    for name, settings in tables.items():
-        of_table = warnings[name] = {}
-        for key, setting in settings.items():
-            for need in setting.rule.needs:
-                if need.holds(facts, setting.text):
-                    continue
-                if not need.only_warns:
-                    refuse(setting.place, need.reason, show(setting.plain))
-                if need.warns_always or not setting.rule.is_already_so(setting.text):
-                    of_table[key] = need.warning(setting.place)
-                    if setting.place in from_environment:
-                        of_table[key] += FROM_ENVIRONMENT
-        reason = why_not(name, facts)
-        if reason:
-            refuse(Place("provider_options", name), reason)
-    return warnings
-
-
-def why_not(ep: str, facts: SessionFacts) -> str:
-    """Return the reason why an EP cannot be in a session, or ``""``."""
-    for need in PROVIDER_NEEDS.get(ep, ()):
-        if not need.holds(facts, ""):
-            return need.reason
-    return ""
 
 
 def has(*eps: str) -> Need:
@@ -102,14 +65,6 @@ def _pools(attributes: Values) -> list[str]:
     return ["intra_op"]
 
 
-def _threads(attributes: Values) -> int:
-    """Return the most threads that ORT starts for the pools of a session. For a number of 0, it counts the cores."""
-    number = 0
-    for pool in _pools(attributes):
-        number += attributes.get(f"{pool}_num_threads") or os.cpu_count() or 1
-    return number
-
-
 def pools_above_cpus(attributes: Values) -> list[str]:
     """Return the thread pools of a session with these attributes that have more threads than this process has CPUs."""
     if not attributes.get("use_per_session_threads", True):
@@ -142,11 +97,6 @@ OWN_POOLS = only_warns(
 )
 INTRA_THREADS = only_warns(
     "two or more intra-op threads", lambda facts, _: facts.attributes.get("intra_op_num_threads") != 1
-)
-THREADS = Need(
-    "threads that this process can start",
-    lambda facts, text: threads.threads_start(max(int(text), _threads(facts.attributes))),
-    otherwise="ORT waits indefinitely",
 )
 
 # The machine.

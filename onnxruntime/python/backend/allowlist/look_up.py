@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Looks up the names and values of settings in the tables of the allowlist.
+"""Looks up the settings of a call: all names and values, then all conditions. The result is a :class:`Permit`.
 
 ORT receives a caller's setting only if :meth:`Allowlist.setting_of` returned it. A setting has a name of the tables
 (:mod:`allowlist.tables`, :mod:`allowlist.providers`), and text rendered from a parsed value.
@@ -11,44 +11,181 @@ ORT receives a caller's setting only if :meth:`Allowlist.setting_of` returned it
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Mapping
+from itertools import chain
 
 from onnxruntime import RunOptions, SessionOptions
-from onnxruntime.backend.allowlist import suggestions
+from onnxruntime.backend.allowlist import conditions, suggestions, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.facts import Process, Requested, SessionFacts
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import NOTHING, Rule, Setting, Settings, Table, Values
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Rule, Setting, Settings, Table, Texts, Values
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
-from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, reject, reject_value, show
+from onnxruntime.backend.errors import (
+    ENVIRONMENT,
+    FROM_ENVIRONMENT,
+    NotPermittedError,
+    Place,
+    refuse,
+    reject,
+    reject_value,
+    show,
+    warn,
+    warn_each,
+)
+from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
 _ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
-_LONGEST_NAME = 100  # of an attribute
+_LONGEST_NAME = 100  # of an attribute, or of a limit
+# Other names of a limit, in lower case. A limit is never ignored.
+_LIKE_A_LIMIT = (
+    "(run_?)?(time_?out|deadline|time_?(limit|budget)|max_?(run_?)?(time|duration|seconds))"
+    "(_?(in_?)?(m?s|us|m?secs?|(milli|micro)?seconds|millis|min(ute)?s?))?|cancell?ation_?token|cancelation"
+)
+
+
+def permit_of(request: Requested, allowlist: Allowlist) -> Permit:
+    """Look up all settings of a request: first all names and values, then all conditions.
+
+    If a call has several problems, the order of these steps decides which error it raises.
+    """
+    process = allowlist.process
+    requested = request.settings
+    if not requested and not request.attributes:  # as in most calls
+        return Permit(request.device, explicit=False, providers=_available_providers(process), kinds=process.kinds)
+    of_keyword = allowlist.settings("session_options", requested)
+    attributes = Settings({**of_keyword, **allowlist.attributes(SESSION_ATTRIBUTES, request.attributes)})
+    sizes = allowlist.settings("free_dimension_overrides", requested).parsed
+    explicit = "provider_options" in requested
+    if explicit:
+        providers = allowlist.providers(requested["provider_options"])
+        _check_device(request, providers)
+    else:
+        providers = _available_providers(process)
+    entries = allowlist.settings("session_config", requested)
+    run_entries = allowlist.settings("run_config", requested)
+    refuse_while_model_configures(chain(requested, attributes))
+
+    stops_spinning = _entries_that_stop_spinning(attributes.parsed, entries)
+    facts = SessionFacts(
+        process,
+        providers=tuple(providers),
+        options={ep: options.texts for ep, options in providers.items()},
+        attributes=attributes.parsed,
+        session_config={**dict.fromkeys(stops_spinning, "0"), **entries.texts},
+        sizes=sizes,
+    )
+    settings = {**providers, "session_options": attributes, "session_config": entries, "run_config": run_entries}
+    without_effect = check_conditions(settings, facts, request.from_environment)
+    warnings = warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
+    return Permit(
+        device=request.device,
+        explicit=explicit,
+        providers=providers,
+        kinds=process.kinds,
+        attributes=attributes,
+        session_config=entries,
+        run_config=run_entries,
+        sizes=sizes,
+        stops_spinning=stops_spinning,
+        without_effect=without_effect,
+        warnings=warnings,
+    )
+
+
+def of_run(
+    attributes: Values, entries: Values | None, facts: SessionFacts, allowlist: Allowlist
+) -> tuple[Settings, Settings, Texts]:
+    """Look up the attributes and the run config entries of one run. Return a warning, too, for each key without effect.
+
+    The warnings are given.
+    """
+    found = allowlist.attributes(RUN_ATTRIBUTES, attributes)
+    found_entries = NO_SETTINGS
+    if entries is not None:
+        refuse_while_model_configures(["run_config"])
+        found_entries = allowlist.settings("run_config", {"run_config": entries})
+    without_effect = check_conditions({"run_config": found_entries}, facts)["run_config"]
+    warn_or_reject(attributes, RUN_ATTRIBUTES)
+    warn_each([*without_effect.values()])
+    return found, found_entries, without_effect
+
+
+def _available_providers(process: Process) -> dict[str, Settings]:
+    """Return the EPs for a caller who specifies none, without options. Warn about an EP whose condition is not met."""
+    providers = {}
+    facts = SessionFacts(process, process.providers)
+    for ep in process.providers:
+        reason = _why_not(ep, facts)
+        if reason:
+            warn(f"{ep} is left out, because {reason}")
+        else:
+            providers[ep] = NO_SETTINGS
+    return providers
+
+
+def _check_device(request: Requested, providers: Mapping[str, Settings]) -> None:
+    """Check that the requested device and the specified EPs do not contradict each other."""
+    if request.device not in CUDA_DEVICE:
+        return
+    place = Place("device")
+    index = request.device_index
+    device = show(request.device if index is None else f"{request.device}:{index}")
+    on_device = [ep for ep in providers if ep in ON_CUDA_DEVICE]
+    if not on_device:
+        reject(place, f"{device} contradicts provider_options, which contains no EP for this device")
+    if index is None:
+        return
+    for ep in on_device:
+        device_id = providers[ep]["device_id"]
+        if device_id.value != index:
+            reject(place, f"{device} contradicts {device_id.place}, which is {device_id.value}")
+
+
+def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[str, str]:
+    """Return the keys that keep idle threads of large pools from slowing down other sessions, each with a sentence."""
+    sentences = {}
+    for pool in conditions.pools_above_cpus(attributes):
+        key = f"session.{pool}.allow_spinning"
+        if key in entries:
+            continue
+        number = attributes[f"{pool}_num_threads"]
+        sentences[key] = (
+            f"The backend sends {key}=0, because idle threads slow down other sessions: {pool}_num_threads={number} "
+            f"exceeds the {len(threads.CPUS)} CPUs that this process can use"
+        )
+    return sentences
 
 
 class Allowlist:
-    """The settings that callers may set."""
+    """The settings that callers may set in a process. A subclass narrows the tables."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
+    def for_callers(self, table: Table, place: Place) -> Table:
+        """Return the names and values of a table that callers may set at a place."""
+        return table
+
     def attributes(self, table: Table, keyword_arguments: Values) -> Settings:
         """Look up attributes. Names that no class of ORT has are left out, as in the stock backend."""
+        permitted = self.for_callers(table, Place("session_options"))
         settings = {}
         for name, value in keyword_arguments.items():
             if name in table:
-                settings[name] = self.setting_of(table, Place(name), value)
+                settings[name] = self.setting_of(permitted, Place(name), value)
             else:
                 _refuse_attribute(table, name, value)
-        return settings
+        return Settings(settings)
 
     def settings(self, keyword: str, requested: Mapping[str, Values]) -> Settings:
         """Look up the settings of a keyword argument, except for ``provider_options``."""
         if keyword not in requested:
-            return NOTHING
-        values = requested[keyword]
-        return self._settings(BY_KEYWORD[keyword], Place(keyword), values)
+            return NO_SETTINGS
+        return self._settings(BY_KEYWORD[keyword], Place(keyword), requested[keyword])
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Look up the EPs that the caller specifies, with their options."""
@@ -75,19 +212,19 @@ class Allowlist:
                 refusals.append(refusal)
         raise refusals[0]
 
-    def _settings(self, table: Table, container: Place, values: Values) -> dict[str, Setting]:
+    def _settings(self, table: Table, container: Place, values: Values) -> Settings:
         """Look up names and values, or refuse the first one that the table does not permit."""
+        permitted = self.for_callers(table, container)
         settings = {}
         for name, value in values.items():
-            place = Place(container.keyword, container.provider, name)
-            settings[name] = self.setting_of(table, place, value)
-        return settings
+            settings[name] = self.setting_of(permitted, Place(container.keyword, container.provider, name), value)
+        return Settings(settings)
 
     def setting_of(self, table: Table, place: Place, value: object) -> Setting:
         """Look up a name and a value, or refuse them. Every setting that ORT receives passes this function."""
         try:
             rule = self.rule_of(table, place)
-            parsed = self._parsed(rule, place, value)
+            parsed = _parsed(rule, place, value)
         except NotPermittedError as refusal:
             refusal.value = show(value)
             raise
@@ -98,33 +235,33 @@ class Allowlist:
         name = place.keyword if place.key is None else place.key
         rule = table.rule_of(name)
         if rule is None:
-            refused = table.why_refused(name)
-            if refused is None and place.provider:
-                refused = EVERY_EP.why_refused(name)
-            if refused is None:
-                refuse(place, suggestions.why_unknown(table, place))
-            refuse(place, refused.text(of_run=place.keyword == "run_config"))
+            refuse(place, _why_not_permitted(table, place, name))
         release = self.process.release
         if rule.since > release:
-            required = _text_of(rule.since)
-            refuse(place, f"it requires ORT {required}. ORT {_text_of(release)} stores it and ignores it")
+            refuse(place, f"it requires ORT {_text_of(rule.since)}. ORT {_text_of(release)} stores it and ignores it")
         if rule.until is not None and release >= rule.until:
             first = _text_of(rule.until)
             refuse(place, f"ORT {_text_of(release)} ignores it, as all releases from {first} do")
         return rule
 
-    def _parsed(self, rule: Rule, place: Place, value: object) -> object:
-        try:
-            return rule.kind.parse(value)
-        except ForbiddenError as error:
-            refuse(place, f"with the value {show(value)}, {error}")
-        except ValueError as error:
-            why = str(error)
-        reject_value(place, value, self.accepts(place, rule), why)
 
-    def accepts(self, place: Place, rule: Rule) -> str:
-        """Return the values of a setting that callers may set, for an error."""
-        return rule.kind.accepts
+def _why_not_permitted(table: Table, place: Place, name: str) -> str:
+    refused = table.why_refused(name)
+    if refused is None and place.keyword == "provider_options":
+        refused = EVERY_EP.why_refused(name)
+    if refused is None:
+        return suggestions.why_unknown(table, place)
+    return refused.text(of_run=place.keyword == "run_config")
+
+
+def _parsed(rule: Rule, place: Place, value: object) -> object:
+    try:
+        return rule.kind.parse(value)
+    except ForbiddenError as error:
+        refuse(place, f"with the value {show(value)}, {error}")
+    except ValueError as error:
+        why = str(error)
+    reject_value(place, value, rule.kind.accepts, why)
 
 
 def _text_of(release: tuple[int, int]) -> str:
@@ -154,3 +291,54 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
     for keyword in keywords:
         problem = "cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ORT uses the model's options"
         reject(Place(keyword), problem)
+
+
+def check_conditions(
+    tables: Mapping[str, Settings], facts: SessionFacts, from_environment: Container[Place] = ()
+) -> dict[str, dict[str, str]]:
+    """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
+
+    :param tables: the settings by keyword argument, and the options by EP. So are the warnings.
+    :param from_environment: the settings that only the environment specifies.
+    """
+    warnings: dict[str, dict[str, str]] = {}
+    for name, settings in tables.items():
+        of_table = warnings[name] = {}
+        for key, setting in settings.items():
+            for need in setting.rule.needs:
+                if need.holds(facts, setting.text):
+                    continue
+                if not need.only_warns:
+                    refuse(setting.place, need.reason, show(setting.plain))
+                if need.warns_always or not setting.rule.is_already_so(setting.text):
+                    of_table[key] = need.warning(setting.place)
+                    if setting.place in from_environment:
+                        of_table[key] += FROM_ENVIRONMENT
+        reason = _why_not(name, facts)
+        if reason:
+            refuse(Place("provider_options", name), reason)
+    return warnings
+
+
+def _why_not(ep: str, facts: SessionFacts) -> str:
+    """Return the reason why an EP cannot be in a session, or ``""``."""
+    for need in conditions.PROVIDER_NEEDS.get(ep, ()):
+        if not need.holds(facts, ""):
+            return need.reason
+    return ""
+
+
+def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[str, ...]:
+    """Warn about keyword arguments that are not ``acting`` in this call, and return the warnings.
+
+    A keyword argument that is a limit of a run, or has another name of one, is an error.
+    """
+    ignored = {name: value for name, value in keyword_arguments.items() if name not in acting}
+    for name, value in ignored.items():
+        if value is None or len(name) > _LONGEST_NAME:
+            continue
+        if name in LIMITS:
+            reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
+        if re.fullmatch(_LIKE_A_LIMIT, name.lower()):
+            reject(Place(name), suggestions.instead_of_limit(name, value), show(value))
+    return warn_each([suggestions.ignored_keyword(name, value) for name, value in ignored.items()])

@@ -138,12 +138,13 @@ class Setting(NamedTuple):
         return getattr(self.value, "name", self.value)  # of a member of an enum
 
 
-Settings = Mapping[str, Setting]
+class Settings(dict[str, Setting]):
+    """Permitted settings by name, with their texts and their parsed values."""
+
+    def __init__(self, settings: Mapping[str, Setting] = NOTHING) -> None:
+        super().__init__(settings)
+        self.texts = {name: setting.text for name, setting in settings.items()}
+        self.parsed = {name: setting.value for name, setting in settings.items()}
 
 
-def texts_of(settings: Settings) -> dict[str, str]:
-    return {name: setting.text for name, setting in settings.items()}
-
-
-def values_of(settings: Settings) -> dict[str, Any]:
-    return {name: setting.value for name, setting in settings.items()}
+NO_SETTINGS = Settings()

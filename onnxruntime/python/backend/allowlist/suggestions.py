@@ -155,47 +155,59 @@ def _with_option(name: str) -> list[str]:
     return sorted(eps, key=lambda ep: ep != CUDA)
 
 
-def seconds(name: str, value: Any) -> str:
-    """Return the seconds of a limit such as ``timeout_ms=100``, or ``""`` if the value is not a positive number."""
-    if type(value) not in (int, float) or not 0 < value < 1e12:
-        return ""
-    for ending, of_a_second in _UNITS.items():
-        if re.search(f"{ending}$", name.lower()):
-            value /= of_a_second
-    return f"{value:g}"
+def instead_of_limit(name: str, value: Any) -> str:
+    """Return the sentences that replace another name of a limit, such as ``timeout_ms=100``."""
+    if name.lower().startswith("cancel"):
+        return "only cancellation cancels runs. Pass cancellation=Cancellation() to rep.run or run"
+    seconds = "SECONDS"
+    if type(value) in (int, float) and 0 < value < 1e12:
+        for ending, of_a_second in _UNITS.items():
+            if re.search(f"{ending}$", name.lower()):
+                value /= of_a_second
+        seconds = f"{value:g}"
+    return f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
 
 
 def why_unknown(table: Table, place: Place) -> str:
     """Return the reason for the refusal of a name that no table contains, with the name that the caller may mean."""
     name = place.key or ""
-    what = "key"
+    places = _other_places(name)
+    if place.provider and not places and not (table and place.provider in PROVIDERS):
+        have = "are permitted" if place.provider in PROVIDERS else "have been reviewed"
+        return f"no options of this execution provider {have}. Use provider_options={{'{place.provider}': {{}}}}"
+
+    what = "option" if place.provider else "key"
+    scope = place.provider or place.keyword.removesuffix("_config")
+    to_list = f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
     if place.keyword == "session_options":
-        what = "attribute"
-    elif place.provider:
-        what = "option"
-    places = [keyword for keyword, of_keyword in BY_KEYWORD.items() if name in of_keyword]
+        what, to_list = "attribute", ""
+    if places:
+        return f"unknown {what}. It belongs in {' or '.join(places)}"
+    forms = _similar_forms(name, table, place)
+    if forms:
+        return f"unknown {what}. Did you mean {' or '.join(forms[:_MOST_SUGGESTED])}?"
+    return f"unknown {what}{to_list}"
+
+
+def _other_places(name: str) -> list[str]:
+    """Return the arguments that accept a name."""
+    places = [keyword for keyword, table in BY_KEYWORD.items() if name in table]
     if name in KEYWORDS:
         places.append("the keyword arguments of prepare")
     if name in RUN_ATTRIBUTES:
         places.append("the keyword arguments of run")
-    if places:
-        return f"unknown {what}. It belongs in {' or '.join(places)}"
-    if place.provider and not (table and place.provider in PROVIDERS):
-        have = "are permitted" if place.provider in PROVIDERS else "have been reviewed"
-        return f"no options of this execution provider {have}. Use provider_options={{'{place.provider}': {{}}}}"
+    return places
 
+
+def _similar_forms(name: str, table: Table, place: Place) -> list[str]:
+    """Return similar names of the same table, or else places with similar names."""
     forms = [f"'{similar}'" for similar in _similar(name, table)]
     if not forms:
         for keyword, of_keyword in BY_KEYWORD.items():
             forms += [str(Place(keyword, key=similar)) for similar in _similar(name, of_keyword)]
     if not forms and not place.provider:
         forms = [str(Place("provider_options", ep, name)) for ep in _with_option(name)]
-    if forms:
-        return f"unknown {what}. Did you mean {' or '.join(forms[:_MOST_SUGGESTED])}?"
-    if place.keyword == "session_options":
-        return f"unknown {what}"
-    scope = place.provider or place.keyword.removesuffix("_config")
-    return f"unknown {what}. To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
+    return forms
 
 
 def _similar(name: str, known: Iterable[str]) -> list[str]:

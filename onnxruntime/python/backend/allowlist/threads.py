@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind, whole
 
@@ -61,25 +60,3 @@ def has_global_lock() -> bool:
     """Return whether Python's global interpreter lock orders the steps of all threads, on which all locks rely."""
     is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
     return is_enabled is None or is_enabled()
-
-
-def threads_start(number: int) -> bool:
-    """Return whether this process can start this many more threads: start them, then end them.
-
-    This check protects a worker from its caller. If the system refuses a thread, ORT waits for the thread indefinitely,
-    and the worker never answers again.
-    """
-    end = threading.Event()
-    started = []
-    try:
-        for _ in range(number):
-            thread = threading.Thread(target=end.wait, daemon=True)
-            thread.start()
-            started.append(thread)
-    except (RuntimeError, MemoryError):
-        return False
-    finally:
-        end.set()
-        for thread in started:
-            thread.join()
-    return True

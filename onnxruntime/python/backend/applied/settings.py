@@ -13,7 +13,7 @@ from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.permit import Permit, plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Texts
 from onnxruntime.backend.applied import nodes
-from onnxruntime.backend.errors import Place, warn
+from onnxruntime.backend.errors import Place, warn_each
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.creation import Construction
@@ -68,14 +68,12 @@ def confirm(session: InferenceSession, construction: Construction) -> Applied:
         for name, sentence in sentences.items():
             unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
             warnings.append(sentence)
-    for text in warnings:
-        warn(text)
     return Applied(
         configuration,
         reported,
         attributes,
         unconfirmed,
-        warnings=permit.warnings + tuple(warnings),  # the former are given already
+        warnings=permit.warnings + warn_each(warnings),  # the former are given already
         extensions=construction.registered,
     )
 

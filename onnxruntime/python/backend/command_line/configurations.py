@@ -13,8 +13,8 @@ from itertools import islice
 import onnxruntime
 from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.look_up import Allowlist
-from onnxruntime.backend.allowlist.permit import Permit, permit_of
+from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
 from onnxruntime.backend.command_line.output import MistakeError
@@ -30,7 +30,7 @@ _MOST_PROBLEMS = 20  # the search for similar names takes time for each
 
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:
     """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
-    inline = text.lstrip()[:1] in ("{", "[")
+    inline = text.lstrip()[:1] in ("", "{", "[")
     place = "the configuration" if inline else show(text)
     try:
         if text == "-":
@@ -48,10 +48,10 @@ def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dic
 def validate(text: str) -> tuple[dict, list[dict]]:
     """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and problems.
 
-    The environment's configuration does not count. Empty text is an empty configuration, as in the environment.
+    The environment's configuration does not count.
     """
     try:
-        config = read(text or "{}", configuration.load)
+        config = read(text, configuration.load)
     except MistakeError as mistake:
         return {}, [problem(mistake)]
 

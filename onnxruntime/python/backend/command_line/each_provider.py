@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from onnxruntime.backend.applied.nodes import most_frequent
 from onnxruntime.backend.command_line.output import Cell, Table
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import ENVIRONMENT
-from onnxruntime.backend.request import read_environment
 from onnxruntime.backend.session import presence
 
 _SECONDS = 120  # enough to load an EP's libraries from a slow disk
@@ -32,7 +32,7 @@ def try_each(model: str, repeat: int, chosen: argparse.Namespace) -> list[dict]:
     """
     config = {"plugins": chosen.plugin, "extensions": chosen.extension}
     with contextlib.suppress(RuntimeError):  # a mistake in the environment
-        libraries = read_environment()
+        libraries = variable.read()
         config = {keyword: [*names, *libraries.get(keyword, ())] for keyword, names in config.items()}
     variables = os.environ | {ENVIRONMENT: json.dumps(config)}
 

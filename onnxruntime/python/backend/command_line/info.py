@@ -59,7 +59,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "machine": platform.machine(),
         "device": onnxruntime.get_device(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "problems": configurations.validate(os.environ.get(ENVIRONMENT, ""))[1],
+        "problems": configurations.validate(os.environ.get(ENVIRONMENT, "{}"))[1],
         "providers": providers,
     }, 0
 

@@ -21,10 +21,10 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import check, info, inspect, options, output, run
 from onnxruntime.backend.command_line.output import MistakeError, one_line
 from onnxruntime.backend.comparison.results import problem
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import InputError
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
-from onnxruntime.backend.request import read_environment
 
 PROGRAM = "python -m onnxruntime.backend"
 _COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspect, "run": run}
@@ -140,5 +140,5 @@ def _register(specified: list[str]) -> list[str]:
     except RuntimeError as error:
         raise MistakeError(error) from None
     with contextlib.suppress(RuntimeError):  # prepare raises it
-        plugins.register(read_environment().get("plugins", ()))
+        plugins.register(variable.read().get("plugins", ()))
     return names

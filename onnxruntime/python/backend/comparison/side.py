@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import onnxruntime
-from onnxruntime.backend import backend, request
+from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import ENVIRONMENT
 
 Blocks = list[list[float]]  # the seconds of the runs of each round
@@ -75,8 +76,8 @@ class Side:
 
         The environment's ``permit`` does not narrow the settings of a comparison, which are trusted.
         """
-        before = os.environ.get(ENVIRONMENT, "")
-        specified = request.read_environment()
+        before = os.environ.get(ENVIRONMENT)
+        specified = variable.read()
         changed: dict[str, object] = {}
         if self._inherits:
             changed.update(specified)
@@ -89,4 +90,7 @@ class Side:
         try:
             yield
         finally:
-            os.environ[ENVIRONMENT] = before
+            if before is None:
+                del os.environ[ENVIRONMENT]
+            else:
+                os.environ[ENVIRONMENT] = before

@@ -31,6 +31,8 @@ def parse(text: str) -> dict[str, dict]:
 
 def load(text: str) -> dict[str, Any]:
     """Read a JSON object whose keys are unique and whose numbers are finite, or raise ``ValueError``."""
+    if not text.strip():  # a deployment whose variable lost its value would run without its part PERMIT
+        raise ValueError("it is empty. An empty configuration is {}")
     try:
         config = json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as error:

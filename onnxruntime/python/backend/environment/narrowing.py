@@ -11,18 +11,20 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any
 
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
 from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
-from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS, PERMIT
+from onnxruntime.backend.allowlist.rules import Refused, Rule, Settings, Table, Values
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, PERMIT
+from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
 
 _MOST_LISTED = 32  # names or values in an error
+_DOES_NOT_CONTAIN = f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain'
 
 
 class NarrowedAllowlist(Allowlist):
@@ -36,56 +38,83 @@ class NarrowedAllowlist(Allowlist):
         for fault in faults(self._permitted, process):
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {fault}")
 
+    def for_callers(self, table: Table, place: Place) -> Table:
+        return _NarrowedTable(table, place, _names(self._permitted, place), _names(self._defaults, place))
+
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
         place = Place("provider_options")
-        permitted = _table(self._permitted, place)
+        permitted = _names(self._permitted, place)
         is_specified = place.keyword in self._permitted or place.keyword in self._defaults
         if not specified and not is_specified:
-            _refuse(place, place, permitted)
+            refuse(place, _lacks("this setting", place, permitted))
 
         # Callers may choose the permitted EPs in any order. The other EPs are the environment's, in its order.
-        of_environment = iter(_table(self._defaults, place))
-        for name in specified:
-            if name in permitted:
-                continue
-            others = (ep for ep in of_environment if ep not in permitted)
-            expected = next(others, None)
-            if name != expected:
-                _refuse(place._replace(provider=name), place, permitted)
+        others = [ep for ep in specified if ep not in permitted]
+        of_environment = [ep for ep in _names(self._defaults, place) if ep not in permitted]
+        for number, ep in enumerate(others):
+            if of_environment[number : number + 1] != [ep]:
+                refuse(place._replace(provider=ep), _lacks("this setting", place, permitted))
         return super().providers(specified)
 
-    def setting_of(self, table: Table, place: Place, value: object) -> Setting:
-        """Refuse a setting that callers may not set, or not to this value, too."""
-        setting = super().setting_of(table, place, value)
-        within = _in_configuration(place)
-        values = self._values(within)
-        if values is True or setting.rule.always_off or _contains(values, setting):
-            return setting
-        defaults = _table(self._defaults, within)
-        key = within.key or ""
-        if key in defaults and _contains([defaults[key]], setting):
-            return setting
-        if values:
-            _refuse(place, within, values, f"the value {show(setting.plain)}", show(value))
-        self._refuse_setting(place, show(value))
 
-    def accepts(self, place: Place, rule: Rule) -> str:
-        """Refuse a setting that callers may not set, too."""
-        values = self._values(_in_configuration(place))
-        if values is True or rule.always_off:
-            return rule.kind.accepts
-        if not values:
-            self._refuse_setting(place)
-        return _listed(values)
+class _NarrowedTable(Table):
+    """A table in which callers may set some names, and each name to its default."""
 
-    def _values(self, place: Place) -> list | Literal[True]:
-        """Return the values of a setting that callers may set: a list, or ``True`` for all permitted values."""
-        return _table(self._permitted, place).get(place.key or "", [])
+    def __init__(self, table: Table, place: Place, permitted: Values, defaults: Values) -> None:
+        super().__init__(table)
+        self._table = table
+        self._place = place
+        self._permitted = permitted
+        self._defaults = defaults
 
-    def _refuse_setting(self, place: Place, value: str = "") -> NoReturn:
-        container = _in_configuration(place)._replace(key=None)
-        _refuse(place, container, _table(self._permitted, container), value=value)
+    def rule_of(self, name: str) -> Rule | None:
+        rule = self._table.rule_of(name)
+        values = self._permitted.get(name, [])
+        if rule is None or values is True or rule.always_off:
+            return rule
+        defaults = [self._defaults[name]] if name in self._defaults else []
+        if not values and not defaults:
+            return None
+        return rule._replace(kind=_Narrowed(rule.kind, values, defaults))
+
+    def why_refused(self, name: str) -> Refused | None:
+        if self._table.rule_of(name) is None:
+            return self._table.why_refused(name)
+        return _NotForCallers("", _lacks("this setting", self._place, self._permitted))
+
+
+class _NotForCallers(Refused):
+    """A name that the allowlist permits, and callers may not set."""
+
+    def text(self, *, of_run: bool = False) -> str:
+        return self.reason
+
+
+class _Narrowed(Kind):
+    """Some values of a kind: those that callers may set, and the default of the environment."""
+
+    def __init__(self, kind: Kind, permitted: Iterable[object], defaults: Iterable[object]) -> None:
+        self._kind = kind
+        self._permitted = [*permitted]
+        self._defaults = [*defaults]
+        self.accepts = _listed(self._permitted or self._defaults)
+
+    def parse(self, value: object) -> object:
+        parsed = self._kind.parse(value)
+        for one in (*self._permitted, *self._defaults):
+            try:
+                if self._kind.parse(one) == parsed:
+                    return parsed
+            except ValueError:
+                pass  # a value of an EP of another kind
+        raise ForbiddenError(f"{_DOES_NOT_CONTAIN} this value. Permitted: {_listed(self._permitted)}")
+
+    def render(self, parsed: Any) -> str:
+        return self._kind.render(parsed)
+
+    def read(self, text: str) -> object:
+        return self._kind.read(text)
 
 
 def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
@@ -93,25 +122,18 @@ def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
     allowlist = Allowlist(process)
     for keyword, ep, names in configuration.tables(permitted):
         container = Place(keyword, ep)
-        tables = _tables_of(container, process)
+        tables = tables_of(container, process)
         if not tables:
             yield f"{PERMIT}: {container}: unknown execution provider{suggestions.similar_provider(ep)}"
             continue
         for name, values in names.items():
-            place = container._replace(key=name)
-            refusals = []
-            for table in tables:
-                try:
-                    _check_values(allowlist, table, place, values)
-                    break
-                except NotPermittedError as refusal:
-                    refusals.append(refusal)
-            else:
-                yield f"{PERMIT}: {refusals[0]}"
+            problems = [_problem(allowlist, table, container._replace(key=name), values) for table in tables]
+            if all(problems):
+                yield f"{PERMIT}: {problems[0]}"
 
 
-def _tables_of(container: Place, process: Process) -> list[Table]:
-    """Return the tables of the allowlist for a part of PERMIT: of each kind of the EP."""
+def tables_of(container: Place, process: Process) -> list[Table]:
+    """Return the tables of the allowlist for a part of a configuration: of each kind of the EP."""
     if container.keyword != "provider_options":
         return [BY_KEYWORD[container.keyword]]
     ep = container.provider
@@ -121,49 +143,29 @@ def _tables_of(container: Place, process: Process) -> list[Table]:
     return [options_of(ep, kind) for kind in kinds]
 
 
-def _check_values(allowlist: Allowlist, table: Table, place: Place, values: Iterable[object] | Literal[True]) -> None:
-    """Check that a table of the allowlist contains a name, and permits its values."""
-    if values is True:
-        allowlist.rule_of(table, place)
-        return
-    for value in values:
-        allowlist.setting_of(table, place, value)
+def _problem(allowlist: Allowlist, table: Table, place: Place, values: Any) -> str:
+    """Return why a table does not contain a name, or does not permit its values, or ``""``."""
+    try:
+        if values is True:
+            allowlist.rule_of(table, place)
+        else:
+            for value in values:
+                allowlist.setting_of(table, place, value)
+    except NotPermittedError as refusal:
+        return str(refusal)
+    return ""
 
 
-def _in_configuration(place: Place) -> Place:
-    """Return the place of a setting in a configuration. It contains attributes in ``session_options`` only."""
-    if place.keyword in KEYWORDS:
-        return place
-    return Place("session_options", key=place.keyword)
-
-
-def _table(configuration: Mapping[str, dict], place: Place) -> Values:
-    """Return the table of a configuration that contains a setting."""
-    table = configuration.get(place.keyword, {})
+def _names(configuration: Mapping[str, dict], place: Place) -> Values:
+    """Return the part of a configuration that a place contains."""
+    names = configuration.get(place.keyword, {})
     if place.provider:
-        return table.get(place.provider, {})
-    return table
+        return names.get(place.provider, {})
+    return names
 
 
-def _contains(values: Iterable[object], setting: Setting) -> bool:
-    for value in values:
-        try:
-            if setting.rule.kind.parse(value) == setting.value:
-                return True
-        except ValueError:
-            pass  # a value of an EP of another kind
-    return False
-
-
-def _refuse(
-    place: Place, container: Place, permitted: Iterable[object], what: str = "this setting", value: str = ""
-) -> NoReturn:
-    refuse(
-        place,
-        f'"{PERMIT}" in the environment variable {ENVIRONMENT} does not contain {what}. '
-        f"Permitted in {container}: {_listed(permitted)}",
-        value,
-    )
+def _lacks(what: str, place: Place, permitted: Iterable[object]) -> str:
+    return f"{_DOES_NOT_CONTAIN} {what}. Permitted in {place}: {_listed(permitted)}"
 
 
 def _listed(permitted: Iterable[Any]) -> str:

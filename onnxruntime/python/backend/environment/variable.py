@@ -6,22 +6,38 @@
 
 from __future__ import annotations
 
-from onnxruntime.backend.environment import (
-    configuration,
-    narrowing,  # noqa: F401 - request.py uses it, and no run imports a module
-)
+import os
+
+from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.look_up import Allowlist
+from onnxruntime.backend.allowlist.rules import NOTHING, Values
+from onnxruntime.backend.allowlist.tables import PERMIT
+from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment.narrowing import NarrowedAllowlist
 from onnxruntime.backend.errors import ENVIRONMENT
 
 
-def read(text: str) -> dict[str, dict]:
-    """Read the value of the variable: JSON text, or ``@`` and the path of a JSON file."""
+def read() -> Values:
+    """Return the configuration in the variable: settings by keyword, LIBRARIES, and PERMIT.
+
+    The variable contains JSON text, or ``@`` and the path of a JSON file.
+    """
+    text = os.environ.get(ENVIRONMENT)
+    if text is None:
+        return NOTHING
     try:
-        json_text = text
         if text.startswith("@"):
-            json_text = configuration.text_of(text[1:])
-        return configuration.parse(json_text)
+            return configuration.parse(configuration.text_of(text[1:]))
+        return configuration.parse(text)
     except (OSError, ValueError) as error:
         problem = f"the environment variable {ENVIRONMENT} cannot be used: {error}"
-        if not text.lstrip().startswith(("{", "[", "@")):
+        if text and not text.lstrip().startswith(("{", "[", "@")):
             problem += ". To specify a file, write @ and its path"
         raise RuntimeError(problem) from None
+
+
+def allowlist(environment: Values, process: Process) -> Allowlist:
+    """Return the settings that callers may set in an environment with this configuration."""
+    if PERMIT in environment:
+        return NarrowedAllowlist(environment, process)
+    return Allowlist(process)

@@ -17,7 +17,7 @@ from functools import cache, partial
 from onnxruntime import InferenceSession, IOBinding, SessionOptions
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
+from onnxruntime.backend.allowlist.rules import NO_SETTINGS
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.openvino import fixed_shapes, structures
@@ -92,7 +92,7 @@ def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tupl
         operators.update(node.op_type for node in part.get_nodes())
     is_whole = len(assigned) == 1 and not on_others
     outline = origin.outline()
-    device = texts_of(permit.providers.get(OPENVINO, NOTHING)).get("device_type", "CPU")
+    device = permit.providers.get(OPENVINO, NO_SETTINGS).texts.get("device_type", "CPU")
     why = ""
     if on_openvino or not assigned:  # ORT has no record of a model in its own format
         why = fixed_shapes.why_serial(outline, session, is_whole, device)
@@ -112,7 +112,7 @@ def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tupl
 
 def _check_memory(permit: Permit) -> None:
     """Reject settings with which ORT moves or releases memory that several parts of a graph write into."""
-    attributes = values_of(permit.attributes)
+    attributes = permit.attributes.parsed
     if attributes.get("enable_mem_pattern"):
         reject(permit.attributes["enable_mem_pattern"].place, _MOVES_MEMORY)
     if attributes.get("enable_cpu_mem_arena") is False:
@@ -123,7 +123,7 @@ def _check_memory(permit: Permit) -> None:
 
 def _record_assignment(construction: Construction) -> None:
     """Let ORT record the EP of each node."""
-    entries = texts_of(construction.permit.session_config)
+    entries = dict(construction.permit.session_config.texts)
     if entries.get(RECORD_ASSIGNMENT, "1") != "1":
         problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
         reject(Place("session_config", key=RECORD_ASSIGNMENT), problem)

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import conditions, look_up, unknown_arguments
-from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
+from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
-from onnxruntime.backend.allowlist.rules import NOTHING, texts_of, values_of
+from onnxruntime.backend.allowlist.look_up import Allowlist, of_run
+from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.errors import Place, reject, warn
+from onnxruntime.backend.environment import variable
+from onnxruntime.backend.errors import Place, reject
 
 _MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
 _TYPES_OF_KEYS = (bool, int, str)
@@ -42,7 +43,7 @@ class Overrides:
         self._session = session  # if it is ORT's
         self.prepared = RunSettings({}, prepared)
         self._kept: dict[tuple | None, RunSettings] = {}  # by the arguments of the run
-        self._allowlist: look_up.Allowlist | None = None  # of the environment, which a run with settings reads
+        self._allowlist: Allowlist | None = None  # of the environment, which a run with settings reads
 
     def of_run(self, run_config: Mapping | None, attributes: Mapping) -> RunSettings:
         """Return the settings of a run, or those of an earlier run with the same arguments."""
@@ -61,7 +62,7 @@ class Overrides:
         self._kept[key] = settings
         return settings
 
-    def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, dict[str, str]]:
+    def look_up(self, run_config: Mapping | None, attributes: Mapping) -> tuple[RunSettings, Texts]:
         """Look up the settings of one run. Return a warning, too, for each key without effect."""
         attributes = request.read_mapping(request.ARGUMENTS, attributes)
         for keyword in KEYWORDS:
@@ -70,20 +71,13 @@ class Overrides:
         facts = _facts_about(self._session)
         allowlist = self._allowlist
         if allowlist is None:
-            allowlist = self._allowlist = request.allowlist_of(request.read_environment(), facts.process)
-        settings = allowlist.attributes(RUN_ATTRIBUTES, attributes)
-        entries = NOTHING
+            allowlist = self._allowlist = variable.allowlist(variable.read(), facts.process)
+        entries = None
         if run_config is not None:
-            look_up.refuse_while_model_configures(["run_config"])
-            requested = request.read_mapping(Place("run_config"), run_config)
-            entries = allowlist.settings("run_config", {"run_config": requested})
-        without_effect = conditions.check({"run_config": entries}, facts)["run_config"]
-
-        unknown_arguments.warn_or_reject(attributes, RUN_ATTRIBUTES)
-        for text in without_effect.values():
-            warn(text)
-        texts = {**self.prepared.entries, **texts_of(entries)}
-        return RunSettings(values_of(settings), texts), without_effect
+            entries = request.read_mapping(Place("run_config"), run_config)
+        settings, found, without_effect = of_run(attributes, entries, facts, allowlist)
+        texts = {**self.prepared.entries, **found.texts}
+        return RunSettings(settings.parsed, texts), without_effect
 
 
 def _facts_about(session: InferenceSession | None) -> SessionFacts:

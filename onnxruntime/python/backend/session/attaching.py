@@ -15,7 +15,7 @@ import json
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import Settings, Texts, texts_of
+from onnxruntime.backend.allowlist.rules import Settings, Texts
 from onnxruntime.backend.errors import Place, reject, reject_value
 from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
 from onnxruntime.backend.session import presence
@@ -31,7 +31,7 @@ _SECTIONS = {OPENVINO: "CPU", OPENVINO_AUTO: "AUTO"}
 
 def option_texts(name: str, kind: str, settings: Settings) -> dict[str, str]:
     """Return the texts of an EP's options as ORT receives them."""
-    texts = texts_of(settings)
+    texts = dict(settings.texts)
     if kind != "plugin" or name not in _SECTIONS:
         return texts
     inside = {}

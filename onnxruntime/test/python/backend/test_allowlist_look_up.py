@@ -13,9 +13,8 @@ from helpers.allowlist import NEWEST, permit, run_attributes, run_config, sessio
 from helpers.hostile_values import Int, Loud, NumpyStr, Str
 
 from onnxruntime.backend import errors
-from onnxruntime.backend.allowlist import conditions, look_up, providers
+from onnxruntime.backend.allowlist import look_up, providers
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
-from onnxruntime.backend.allowlist.rules import texts_of
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 _DISABLED = "optimization.disable_specified_optimizers"
@@ -121,17 +120,17 @@ class TestSessionAndRunConfig(unittest.TestCase):
                     entries = look_up.Allowlist(NEWEST).settings("run_config", {"run_config": {_SHRINKAGE: value}})
                     with self.subTest(ep, text=text, value=value):
                         if value == "cpu:0" or text in ("0", "False"):
-                            conditions.check({"run_config": entries}, facts)
+                            look_up.check_conditions({"run_config": entries}, facts)
                             continue
                         with self.assertRaisesRegex(RuntimeError, "captures graphs. Otherwise, a replay uses"):
-                            conditions.check({"run_config": entries}, facts)
+                            look_up.check_conditions({"run_config": entries}, facts)
 
     def test_keys_with_a_prefix(self):
         keys = ["session.intra_op.session_disable_prepacking"]  # similar to a key, but to no key with the prefix
         keys += [f"session.intra_op.knob_{letter}" for letter in "abcdefghijklmnop"]
         entries = dict.fromkeys(keys, True)
         permitted = permit(session_config=entries)
-        self.assertEqual(texts_of(permitted.session_config), dict.fromkeys(keys, "1"))
+        self.assertEqual(permitted.session_config.texts, dict.fromkeys(keys, "1"))
         self.assertEqual([*permitted.without_effect["session_config"]], keys)
         for sentence in permitted.without_effect["session_config"].values():
             self.assertIn("may have no effect", sentence)

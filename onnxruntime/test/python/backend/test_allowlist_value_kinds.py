@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-import threading
 import tracemalloc
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +16,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
-from helpers.models import no_session_opens, two_nodes
 
-import onnxruntime
-import onnxruntime.backend
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
 from onnxruntime.backend.allowlist import openvino, threads, value_kinds
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
@@ -37,7 +33,6 @@ from onnxruntime.backend.allowlist.value_kinds import (
     Names,
     Text,
 )
-from onnxruntime.backend.errors import NotPermittedError
 
 # Values whose code must not run, or that a caller cannot mean. Each kind refuses them.
 _FOREIGN = (None, {}, [1], 1j, "x" * 10**6, "1" * 10**4, 10**400, np.bytes_(b"1"), Loud(), LoudType, "\ud800")
@@ -169,7 +164,7 @@ class TestValueKinds(unittest.TestCase):
 
 
 class TestThreadsOfTheProcess(unittest.TestCase):
-    """The bound on threads and the trial start protect a worker from its caller."""
+    """The bound on threads protects a worker from its caller."""
 
     def test_cpus_of_a_system_without_affinity(self):
         with mock.patch.object(threads, "os") as system:
@@ -187,32 +182,6 @@ class TestThreadsOfTheProcess(unittest.TestCase):
         expected = len(threads.CPUS), threads.usable_cores()
         with ThreadPoolExecutor(1) as pool:
             self.assertEqual(pool.submit(pinned).result(), expected)
-
-    def test_threads_that_cannot_start_are_refused(self):
-        # ORT would wait for them indefinitely.
-        for error in (RuntimeError("can't start"), MemoryError()):
-            failing = mock.patch.object(threads.threading.Thread, "start", side_effect=error)
-            with failing, no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-                onnxruntime.backend.prepare(two_nodes(), intra_op_num_threads=2)
-            self.assertEqual(refused.exception.keyword, "intra_op_num_threads")
-
-    def test_threads_of_both_pools_are_started_together(self):
-        parallel, cores = {"execution_mode": "ORT_PARALLEL"}, os.cpu_count()
-        for attributes, most in (
-            ({"intra_op_num_threads": 3, "inter_op_num_threads": 4, **parallel}, 7),
-            ({"intra_op_num_threads": 3, **parallel}, 3 + cores),
-            ({"inter_op_num_threads": 4, **parallel}, 4 + cores),
-            ({"intra_op_num_threads": 3}, 3),
-            ({"intra_op_num_threads": 3, "inter_op_num_threads": 1, **parallel}, 3),
-        ):
-            with self.subTest(attributes), mock.patch.object(threads, "threads_start", return_value=True) as starts:
-                onnxruntime.backend.prepare(two_nodes(), **attributes)
-            self.assertEqual(max(call.args[0] for call in starts.call_args_list), most)
-
-    def test_threads_that_started_end(self):
-        before = threading.active_count()
-        self.assertTrue(threads.threads_start(8))
-        self.assertEqual(threading.active_count(), before)
 
     @unittest.skipUnless(sys.platform == "linux", "requires Linux, whose description of the CPUs the test reads")
     def test_hyper_threads_of_one_core_count_once(self):

@@ -51,8 +51,6 @@ IN_FUNCTIONS = {
     "difflib",
     "unittest",
     f"{PACKAGE}.capture.sessions",
-    f"{PACKAGE}.environment.narrowing",
-    f"{PACKAGE}.environment.variable",
     f"{PACKAGE}.explanations",
     f"{PACKAGE}.locks",
     f"{PACKAGE}.openvino.sessions",

@@ -21,13 +21,14 @@ from helpers.models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import threads
-from onnxruntime.backend.allowlist.permit import Permit, permit_of
+from onnxruntime.backend.allowlist.look_up import permit_of
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import values_of
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.environment import narrowing
+from onnxruntime.backend.environment.variable import allowlist
 from onnxruntime.backend.errors import NotPermittedError
-from onnxruntime.backend.request import allowlist_of, read_call
+from onnxruntime.backend.request import read_call
 
 CPU, CUDA, TENSORRT, CANN, OPENVINO = (f"{n}ExecutionProvider" for n in ("CPU", "CUDA", "Tensorrt", "CANN", "OpenVINO"))
 THREADS, PREPACKING, SPINNING = (
@@ -113,7 +114,7 @@ def permit(device: str | None = None, **given: object) -> Permit:
     requested = read_call(keywords, given, device)
     try:
         process = NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
-        return permit_of(requested, allowlist_of(requested.environment, process))
+        return permit_of(requested, allowlist(requested.environment, process))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
 
@@ -147,7 +148,7 @@ class NarrowingTest(Case):
     def test_callers_may_set_nothing(self):
         with environment({"permit": {}, "session_options": {THREADS: 2}}):
             for nothing in ({}, {THREADS: 2}, {"session_config": {}}, {"run_config": None}, {"device": "CPU"}):
-                self.assertEqual(values_of(permit(**nothing).attributes), {THREADS: 2})
+                self.assertEqual(permit(**nothing).attributes.parsed, {THREADS: 2})
             for given in ({THREADS: 1}, {"provider_options": {}}, {"session_config": {SPINNING: 1}}):
                 with self.subTest(given):
                     self.assertRaises(NotPermittedError, permit, **given)

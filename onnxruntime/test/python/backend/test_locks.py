@@ -192,7 +192,7 @@ def create(providers: list[str], function: Callable[[], object], device_id: str 
         function()
         return session
 
-    settings = {"device_id": SimpleNamespace(text=device_id)}
+    settings = SimpleNamespace(texts={"device_id": device_id})
     wanted = Construction(b"", SimpleNamespace(providers=dict.fromkeys(providers, settings)), RunOptions())
     return locks.LockPart().create(wanted, lambda: wanted.call(constructor))
 

@@ -45,7 +45,7 @@ from onnxruntime import InferenceSession
 from onnxruntime.backend import errors, packages
 from onnxruntime.backend.allowlist import conditions, look_up
 from onnxruntime.backend.allowlist.conditions import Need
-from onnxruntime.backend.allowlist.permit import permit_of
+from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS  # noqa: F401 - a call in the tables
 from onnxruntime.backend.applied import settings

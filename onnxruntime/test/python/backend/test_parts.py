@@ -22,6 +22,7 @@ import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, locks, parts
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.rules import NO_SETTINGS
 from onnxruntime.backend.capture import eligibility
 from onnxruntime.backend.locks import GPU, call_holding
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
@@ -32,7 +33,7 @@ from onnxruntime.backend.session.state import state_of
 X = np.ones((2, 3), np.float32)
 CAPTURING = {"enable_cuda_graph": "1"}
 # The modules that no program needs whose sessions run on the CPU EP.
-RARE = ("capture", "environment", "locks", "openvino")
+RARE = ("capture", "locks", "openvino")
 
 
 def session_on(*eps: str, **options: dict[str, str]) -> onnxruntime.InferenceSession:
@@ -103,7 +104,7 @@ class SeveralGuardsTest(unittest.TestCase):
 
     def test_a_run_can_replace_its_inner_session(self):
         """The guard of the run holds the lock already."""
-        wanted = Construction(b"", Permit("", True, {WEBGPU: {}}), onnxruntime.SessionOptions())
+        wanted = Construction(b"", Permit("", True, {WEBGPU: NO_SETTINGS}), onnxruntime.SessionOptions())
         session = GPU.run_alone(None, locks.LockPart().create, wanted, lambda: wanted.call(open_session))
         self.assertIs(state_of(session).owned.lock, GPU)
 

@@ -73,7 +73,7 @@ print(json.dumps(found))
 class ImportTest(unittest.TestCase):
     def test_no_run_imports_a_module(self):
         for ep in EPS.intersection(onnxruntime.get_available_providers()):
-            for own, configuration in ((False, ""), (True, ""), (False, '{"run_config": {}}')):
+            for own, configuration in ((False, "{}"), (True, "{}"), (False, '{"run_config": {}}')):
                 environment = os.environ | {"ORT_ONNX_BACKEND_CONFIG": configuration}
                 ran = run_code(PROGRAM.format(own=own, ep=ep), env=environment)
                 if ep != CPU and ran.stdout.startswith("null"):

@@ -16,13 +16,14 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist import look_up, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.permit import Permit, permit_of
+from onnxruntime.backend.allowlist.look_up import permit_of
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import texts_of, values_of
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member
+from onnxruntime.backend.environment import variable
 
 # The tables by their place.
 TABLES = {
@@ -49,24 +50,24 @@ def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(threads, "has_global_lock", return_value=True):
         asked = request.read_call(requested, attributes or {})
-        return permit_of(asked, request.allowlist_of(asked.environment, process))
+        return permit_of(asked, variable.allowlist(asked.environment, process))
 
 
 def session_attributes(given: dict) -> dict:
-    return values_of(permit(attributes=given).attributes)
+    return permit(attributes=given).attributes.parsed
 
 
 def session_config(given: object, at: Process = NEWEST) -> dict:
-    return texts_of(permit(at, session_config=given).session_config)
+    return permit(at, session_config=given).session_config.texts
 
 
 def run_config(given: object, at: Process = NEWEST, **attributes: object) -> dict:
-    return texts_of(permit(at, attributes=attributes, run_config=given).run_config)
+    return permit(at, attributes=attributes, run_config=given).run_config.texts
 
 
 def run_attributes(given: dict) -> dict:
     settings = look_up.Allowlist(NEWEST).attributes(RUN_ATTRIBUTES, given)
-    return values_of(settings)
+    return settings.parsed
 
 
 def listed_values(kind: Kind) -> list[object]:

@@ -17,8 +17,8 @@ from helpers.models import two_nodes
 from onnxruntime.backend import backend, parts, request
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import RELEASE, Process
-from onnxruntime.backend.allowlist.look_up import Allowlist
-from onnxruntime.backend.allowlist.permit import Permit, permit_of
+from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.session import creation, presence
 from onnxruntime.backend.session.creation import Construction
