@@ -47,9 +47,10 @@ body{font:15px/1.5 system-ui,sans-serif;margin:1.5em;max-width:75em}
 .legend span{margin-right:1.2em;white-space:nowrap}
 .legend i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}
 table{border-collapse:collapse;margin:1em 0}
-th,td{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top;overflow-wrap:break-word}
+th,td{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}
 thead th{position:sticky;top:0;background:Canvas}
-td span{display:block;border-left:5px solid;padding-left:.5em;max-width:45em;max-height:6em;overflow:auto}
+.filtered tbody th{min-width:24em}.filtered tbody th,td span{overflow-wrap:anywhere}
+td span{display:block;min-width:12em;border-left:5px solid;padding-left:.5em;max-width:45em;max-height:6em;overflow:auto}
 input[type=search]{font:inherit;width:24em;padding:.2em .5em}
 """
 _SCRIPT = """const [text, differ] = document.querySelectorAll("input")
