@@ -50,7 +50,8 @@ table{border-collapse:collapse;margin:1em 0}
 th,td{padding:.25em .7em;border-bottom:1px solid #8884;text-align:left;vertical-align:top}
 thead th{position:sticky;top:0;background:Canvas}
 .filtered tbody th{min-width:24em}.filtered tbody th,td span{overflow-wrap:anywhere}
-td span{display:block;min-width:12em;border-left:5px solid;padding-left:.5em;max-width:45em;max-height:6em;overflow:auto}
+td span{display:block;min-width:12em;border-left:5px solid;
+padding-left:.5em;max-width:45em;max-height:6em;overflow:auto}
 input[type=search]{font:inherit;width:24em;padding:.2em .5em}
 """
 _SCRIPT = """const [text, differ] = document.querySelectorAll("input")
