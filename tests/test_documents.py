@@ -298,7 +298,7 @@ class FormTest(unittest.TestCase):
         named = {name for cell in rows for name in re.findall(r"`([a-z_]+)`", cell)}
         self.assertGreater(len(named), 10)
         arguments = {"run_config", "session_config", "free_dimension_overrides", "extensions"}
-        self.assertEqual({name for name in named - arguments if f"| `{name}` |" not in options}, set())
+        self.assertEqual({name for name in named - arguments if f"- **`{name}`**: " not in options}, set())
 
     def test_modules_in_the_architecture_are_there(self):
         text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

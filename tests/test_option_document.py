@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The reference contains every permitted entry of the tables, and its tables are well-formed."""
+"""The reference contains every permitted entry of the tables."""
 
 from __future__ import annotations
 
@@ -25,22 +25,17 @@ class TestReference(unittest.TestCase):
         written = (reference.FOLDER / "options.md").read_text(encoding="utf-8")
         self.assertTrue(self.text == written, "docs/options.md is not current. Run: make document")
 
-    def test_every_entry_has_one_row(self):
+    def test_every_entry_has_one_line(self):
         tables = [SESSION_ATTRIBUTES, RUN_ATTRIBUTES, SESSION_CONFIG, RUN_CONFIG]
         tables += [table for _, table in reference.sections()]
-        written = re.split(r"(?m)^\| Name .*\n\|---.*\n", self.text)[1:]
-        for table, rows in zip(tables, written, strict=True):
+        written = re.findall(r"(?m)(?:^- \*\*`.*\n)+", self.text)
+        for table, lines in zip(tables, written, strict=True):
             for name, rule in table.items():
                 with self.subTest(name):
-                    (row,) = re.findall(rf"(?m)^\| `{re.escape(name)}` \|.*$", rows)
+                    (line,) = re.findall(rf"(?m)^- \*\*`{re.escape(name)}`\*\*: .*$", lines)
                     for text in (reference._text(rule.effect), *reference.requirements(rule)):
-                        self.assertIn(text, row)
-            self.assertEqual(len(re.findall(r"(?m)^\| `", rows)), len(table))
-
-    def test_the_tables_are_well_formed(self):
-        for row in re.findall(r"(?m)^\|.*$", self.text):
-            self.assertEqual(len(re.findall(r"(?<!\\)\|", row)), 6, row)
-            self.assertLess(len(row), 700, row)
+                        self.assertIn(text, line)
+            self.assertEqual(lines.count("\n"), len(table))
 
 
 if __name__ == "__main__":

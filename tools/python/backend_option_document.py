@@ -23,7 +23,6 @@ from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-LONGEST_VALUES = 150  # in a row
 INTRODUCTION = """\
 # Options
 
@@ -34,18 +33,17 @@ refuses all other names, with two exceptions: session config keys with two [pref
 `device_id` of a plugin EP without a table. A keyword argument with an unknown name is ignored with a `RuntimeWarning`.
 To list the reviewed names that are refused, with the reasons, run `python -m onnxruntime.backend options --refused`.
 
-- **Values**: the values that a caller can pass. For *a flag*, these are `True`/`False`, `0`/`1`, and `"0"`/`"1"`. For
-  an integer, pass an `int` or a string of its digits.
-- **Default**: the value that ONNX Runtime (ORT) uses if the option is not set.
-- **Effect**: the effect of the value. For a flag, the effect of `True`, unless the text begins with *Off*.
-- **Requires**: the conditions of the option. If a condition is not met, the backend refuses the option, except for the
-  conditions with *otherwise no effect*.
-  - *ORT 1.31*: this release or a newer one. *ORT before 1.28*: newer releases ignore the option.
-  - *Otherwise no effect*: in other sessions, the backend accepts the option with a warning, and lists it in
-    `rep.unconfirmed`. If a session already behaves as the value requests, there is no warning. For example, a session
-    with one thread never spins.
-  - *OPTIMIZER to be enabled*: `optimization.disable_specified_optimizers` does not contain this graph optimizer.
-  - *Unconfirmed*: the EP cannot report the option. `rep.unconfirmed` lists the option.
+An entry contains the effect of the option, the values that a caller can pass, the default of ONNX Runtime (ORT), and
+the conditions:
+
+- For *a flag*, pass `True`/`False`, `0`/`1`, or `"0"`/`"1"`. The text describes `True`, unless it begins with *Off*.
+  For an integer, pass an `int` or a string of its digits.
+- *Requires*: if a condition is not met, the backend refuses the option, except for *otherwise no effect*. In such a
+  session, the backend accepts the option with a warning, and lists it in `rep.unconfirmed`. If the session already
+  behaves as the value requests, there is no warning: a session with one thread never spins.
+- *ORT 1.31*: this release or a newer one. *ORT before 1.28*: newer releases ignore the option.
+- *OPTIMIZER to be enabled*: `optimization.disable_specified_optimizers` does not contain this graph optimizer.
+- *Unconfirmed*: the EP cannot report the option. `rep.unconfirmed` lists the option.
 """
 DIMENSIONS = f"""\
 `free_dimension_overrides={{name: size}}` is a keyword argument of the backend. Each name is the name of a free
@@ -99,52 +97,58 @@ def sections() -> Iterator[tuple[str, Table]]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    below = []
-    yield from ("| Name | Values | Default | Effect | Requires |", "|---|---|---|---|---|")
     for name, rule in table.items():
-        values = "a flag" if type(rule.kind) is Flag else _text(rule.kind.accepts)
-        if len(values) > LONGEST_VALUES:
-            below.append(f"- Values of {_code(name)}: {values}")
-            values = "see below"
-        default = _code(rule.default) if rule.default else "empty"
-        cells = (_code(name), values, default, _text(rule.effect), ". ".join(requirements(rule)))
-        yield f"| {' | '.join(cells)} |"
+        yield entry(name, rule)
     yield ""
-    if below:
-        yield from (*below, "")
+
+
+def entry(name: str, rule: Rule) -> str:
+    """Return the line of an option."""
+    values = "A flag" if type(rule.kind) is Flag else _sentence(rule.kind.accepts)
+    default = _code(rule.default) if rule.default else "empty"
+    line = f"- **{_code(name)}**: {_text(rule.effect)} {values}, default {default}."
+    if isinstance(rule.kind, Fixed):
+        line += f" {not rule.kind.value} is refused: {_text(rule.kind.forbidden)}."
+    if conditions := ". ".join(requirements(rule)):
+        line += f" *Requires:* {conditions}."
+    if not rule.reported:
+        line += " *Unconfirmed.*"
+    return line
 
 
 def requirements(rule: Rule) -> Iterator[str]:
-    """Yield the conditions of an option, as in its row."""
+    """Yield the conditions of an option."""
     if rule.since > (1, 24):
         yield "ORT {}.{}".format(*rule.since)
     if rule.until:
         yield "ORT before {}.{}".format(*rule.until)
     yield from map(_condition, rule.needs)
-    if isinstance(rule.kind, Fixed):
-        yield f"{not rule.kind.value} is refused: {_text(rule.kind.forbidden)}"
-    if not rule.reported:
-        yield "Unconfirmed"
 
 
 def _condition(need: Need) -> str:
-    what = _text(need.what)
+    what = _sentence(need.what)
     if need.only_warns:
         what += " (otherwise no effect)"
-    if re.match(r"\S*[_=]", what):  # the name of a setting
-        return what
-    return what[:1].upper() + what[1:]
+    return what
+
+
+def _sentence(text: str) -> str:
+    """Return the text with a capital letter, unless it begins with the name of a setting."""
+    text = _text(text)
+    if re.match(r"\S*[_=]", text):
+        return text
+    return text[:1].upper() + text[1:]
 
 
 def _text(text: str) -> str:
-    """Escape the characters of Markdown in the text of a table."""
-    for char in "\\|<*`":
+    """Escape the characters of Markdown in a text."""
+    for char in "\\<*`":
         text = text.replace(char, f"\\{char}")
     return text
 
 
 def _code(text: str) -> str:
-    return f"`{text}`".replace("|", "\\|")
+    return f"`{text}`"
 
 
 def main() -> int:
