@@ -19,7 +19,6 @@ from helpers.environment import environment
 from helpers.models import no_session_opens
 
 import onnxruntime
-from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist.tables import LIBRARIES
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.session import presence
@@ -118,27 +117,22 @@ class CheckTest(CommandTest):
                 self.assertEqual(Ran("check", "-").status, status)
                 self.assertEqual(sys.stdin.tell(), 3 if status else len(text))  # an endless stream ends the command
 
-    def test_an_ep_that_is_not_available(self):
+    def test_the_kind_of_an_ep(self):
+        """An absent EP has the kind whose options it has, and a plugin of the configuration is a plugin EP."""
         nvidia = "NvTensorRTRTXExecutionProvider"
-        sent = {"device_id": "1", "enable_cuda_graph": "0"}
-        for name, kind, given, options in ((QNN, "built-in", {}, {}), (nvidia, "plugin", {"device_id": 1}, sent)):
-            config = json.dumps({"provider_options": {name: given}})
-            (found,) = self.json("check", config)["provider_options"]
-            self.assertEqual(found, {"name": name, "kind": kind, "available": False, "options": options})
-            page = self.show("check", config)
-            self.assertIn(f"{name} absent. {packages.advice(name)}", " ".join(page.split()))
-
-    def test_the_kind_of_an_available_ep(self):
-        """Only the plugin EP has options."""
-        config = {"provider_options": {QNN: {"device_id": 1}}}
-        for kind, expected in (("built-in", [("provider_options", QNN, "device_id")]), ("plugin", [])):
-            with mock.patch.object(presence, "kinds", lambda kind=kind: {QNN: kind}):
-                found = json.loads(Ran("check", json.dumps(config), "--json").out)
-            self.assertEqual([(one["keyword"], one["provider"], one["key"]) for one in found["problems"]], expected)
-        self.assertEqual(found["provider_options"][0]["kind"], "plugin")
-        config = {"plugins": [f"OwnEP={self.put('own.so', '').resolve()}"], "provider_options": {"OwnEP": {}}}
-        (found,) = self.json("check", json.dumps(config))["provider_options"]
-        self.assertEqual((found["name"], found["kind"]), ("OwnEP", "plugin"))
+        own = f"OwnEP={self.put('own.so', '').resolve()}"
+        for config, kinds, kind, available in (
+            ({"provider_options": {nvidia: {"device_id": 1}}}, {}, "plugin", False),
+            ({"provider_options": {QNN: {}}}, {}, "built-in", False),
+            ({"provider_options": {QNN: {"device_id": 1}}}, {QNN: "plugin"}, "plugin", True),
+            ({"provider_options": {"OwnEP": {}}, "plugins": [own]}, {}, "plugin", True),
+        ):
+            with self.subTest(config), mock.patch.object(presence, "kinds", lambda kinds=kinds: kinds):
+                (found,) = self.json("check", json.dumps(config))["provider_options"]
+                self.assertEqual((found["kind"], found["available"]), (kind, available))
+        with mock.patch.object(presence, "kinds", lambda: {QNN: "built-in"}):
+            found = self.problems({"provider_options": {QNN: {"device_id": 1}}})
+        self.assertEqual(found, [("provider_options", QNN, "device_id")])
 
     def test_all_problems_at_once(self):
         config = {
@@ -162,56 +156,34 @@ class CheckTest(CommandTest):
             *(("run_config", "", name) for name in ("gpu_graph_id", "line\nbreak")),
         ]
         self.assertCountEqual(self.problems(config), expected)
-        self.assertEqual([key for *_, key in self.problems({"session_config": {"x": 1, "y": 2}})], ["x", "y"])
-        # An empty name is no name in a problem.
-        self.assertEqual([ep for _, ep, _ in self.problems({"provider_options": {"": 5, CUDA: 5}})], ["", CUDA])
-
-    def test_the_first_of_many_problems(self):
-        """The search for similar names takes time for each problem, and each file name is searched for."""
-        many = [f"unknown{number}" for number in range(2000)]
-        few = dict.fromkeys(many[:200], 1)  # a mapping has at most 256 entries
-        for config in (few, {"extensions": many}, {"session_config": few}, {"unknown": 1, "run_config": few}):
+        broken = {"session_config": {"x": True}, "provider_options": {"z": {"a": [1]}}}
+        for config, problems in (
+            ({"session_config": {"x": 1, "y": 2}}, [("session_config", "", "x"), ("session_config", "", "y")]),
+            # An empty name is no name in a problem.
+            ({"provider_options": {"": 5, CUDA: 5}}, [("provider_options", "", ""), ("provider_options", CUDA, "")]),
+            ({"permit": broken, "run_config": {"b": 1}}, [("permit", "", "")] * 2 + [("run_config", "", "b")]),
+        ):
+            self.assertEqual(self.problems(config), problems)
+        # The search for similar names takes time for each problem, and each file name is searched for.
+        few = dict.fromkeys(map(str, range(200)), 1)
+        for config in (few, {"extensions": list(few)}, {"unknown": 1, "run_config": few}):
             self.assertEqual(len(self.problems(config)), 20)
 
     def test_a_problem_as_data(self):
-        for config, keyword, provider, key, value in (
-            ({"session_config": {WRITES: "x"}}, "session_config", "", WRITES, "'x'"),
-            ({"provider_options": {CUDA: 5}}, "provider_options", CUDA, "", ""),
-            ({"extensions": ["no.so"]}, "extensions", "", "no.so", ""),
-            ({"permit": {"session_config": {"x": True}}}, "permit", "", "", ""),
-        ):
-            (problem,) = json.loads(Ran("check", json.dumps(config), "--json").out)["problems"]
-            self.assertIn(problem.pop("reason"), problem.pop("message"))
-            self.assertEqual(problem, {"keyword": keyword, "provider": provider, "key": key, "value": value})
-
-    def test_the_settings_of_callers(self):
-        permit = {"session_options": {"intra_op_num_threads": [1, 2], "logid": True}, "session_config": {SPINNING: [0]}}
-        self.assertEqual(self.json("check", json.dumps({"permit": permit}))["permit"], permit)
-        self.assertIsNone(self.json("check", "{}")["permit"])
-        broken = {"session_config": {"x": True}, "provider_options": {"z": {"a": [1]}}}
-        found = self.problems({"permit": broken, "run_config": {"b": 1}})
-        self.assertEqual(found, [("permit", "", "")] * 2 + [("run_config", "", "b")])
+        (problem,) = json.loads(Ran("check", json.dumps({"session_config": {WRITES: "x"}}), "--json").out)["problems"]
+        self.assertIn(problem.pop("reason"), problem.pop("message"))
+        self.assertEqual(problem, {"keyword": "session_config", "provider": "", "key": WRITES, "value": "'x'"})
 
     def test_text_that_is_not_a_configuration(self):
-        for given in (
-            "{",
-            "[" * 100_000,
-            "no-such-file.json",
-            "n" * 5000,
-            self.folder,
-            self.put("broken.json", "[1,\n2"),
-        ):
+        for given in ("{", "[" * 100_000, "no-such-file.json", "n" * 5000, self.folder):
             with self.subTest(str(given)[:60]):
-                error = self.mistake("check", given)
-                self.assertLess(len(error), 500)
-                self.assertEqual(error.startswith("error: the configuration: "), str(given)[0] in "{[")
+                self.assertLess(len(self.mistake("check", given)), 500)
                 self.assertEqual(self.problems(given), [("", "", "")])
 
     def test_the_environment_does_not_count(self):
-        for value in ("{bad", "@/no/such/file", '{"session_config": {"no.such.key": 1}}'):
+        for value in ("{bad", '{"session_config": {"no.such.key": 1}}'):
             with environment(value):
                 self.show("check", "{}")
-                self.assertEqual(self.problems({"run_config": {"x": 1}}), [("run_config", "", "x")])
 
     def test_libraries_are_not_imported(self):
         (self.folder / "pack").mkdir()
