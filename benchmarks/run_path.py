@@ -37,6 +37,8 @@ def _sides(
         "rep": onnxruntime.backend.prepare(session, "CPU", **kwargs),
         "session": session,
         "arrays": arrays,
+        "lists": [getattr(array, "tolist", list)() for array in arrays],
+        "numpy": np,
         "feeds": feeds,
         "options": options,
         "RunOptions": RunOptions,
@@ -90,6 +92,10 @@ def _comparisons() -> Iterator[Comparison]:
     yield Comparison("run, two nodes, inputs in a dict", mapping, 0.95, stock=False)
     value = partial(two_nodes, [OrtValue.ortvalue_from_numpy(array)], "rep.run(arrays)", "session.run(None, feeds)")
     yield Comparison("run, two nodes, OrtValue", value, 0.95)
+    lists = partial(
+        two_nodes, [array], "rep.run(lists)", "session.run(None, {'x': numpy.array(lists[0], numpy.float32)})"
+    )
+    yield Comparison("run, two nodes, lists of numbers", lists, 3.20)
     bfloat16 = partial(
         _sides,
         models.bfloat16,
