@@ -2,9 +2,10 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Patterns of programs that use ``onnxruntime.backend``. ``stock_outcomes.py`` runs them.
+"""Patterns of programs that use ``onnxruntime.backend``. This program prints the outcome of each as JSON.
 
-Every function of ``PATTERNS`` is one pattern.
+Every function of ``PATTERNS`` is one pattern. Its outcome is its result, or the classes of the error that it raises,
+and its warnings. ``test_stock_comparison.py`` runs this program with this backend and with the stock backend.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import io
+import json
 import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from functools import partial
 from unittest import mock
 
 import _paths  # noqa: F401
+import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnx
@@ -260,7 +265,6 @@ patterns(
 
 # --- keyword arguments ---
 
-# The sequences use the first value of each name, which both backends accept if they accept the name.
 SESSION = {
     "enable_cpu_mem_arena": (False, True),
     "enable_mem_pattern": (False,),
@@ -410,3 +414,35 @@ for _name, _function in {
     "rep.run": OnnxRuntimeBackendRep.run,
 }.items():
     PATTERNS[f"the signature of {_name}"] = partial(_first_parameters, _function)
+
+
+def _plain(value: object) -> object:
+    """Return a value that can be compared as JSON, so that NaN equals NaN."""
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), list(value.shape), _plain(value.tolist())]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
+
+
+def outcome(function: Callable[[], object]) -> dict[str, object]:
+    """Return the outcome of a pattern: the value ``returned``, or the names of the classes ``raised`` and the message;
+    and the texts of its ``warnings``."""
+    with warnings.catch_warnings(record=True) as given, contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("always")
+        try:
+            found = {"returned": _plain(function())}
+        except Exception as error:
+            classes: Iterable[type] = type(error).__mro__
+            found = {
+                "raised": list(dict.fromkeys(kind.__name__ for kind in classes if kind not in (object, BaseException))),
+                "message": " ".join(str(error).split())[:300],
+            }
+    return {**found, "warnings": [f"{warning.category.__name__}: {warning.message}"[:200] for warning in given]}
+
+
+if __name__ == "__main__":
+    onnxruntime.set_default_logger_severity(4)
+    json.dump({name: outcome(function) for name, function in PATTERNS.items()}, sys.stdout)

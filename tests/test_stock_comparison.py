@@ -4,15 +4,13 @@
 # --------------------------------------------------------------------------
 """Programs that work with the stock backend work with this one, except for the differences in docs/configuration.md.
 
-The patterns and the sequences of calls of ``stock_outcomes.py`` run with this backend, and with the stock wheel of the
-same release. The variable ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
-The variable ``ORT_BACKEND_SEQUENCES`` is the number of sequences.
+The patterns of ``stock_patterns.py`` run with this backend, and with the stock wheel of the same release. The variable
+``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
 """
 
 from __future__ import annotations
 
 import decimal
-import functools
 import json
 import os
 import re
@@ -67,8 +65,6 @@ DIFFERENCES = {
     "run: training_mode=True": "**Some attributes",
 }
 
-SEQUENCES = os.environ.get("ORT_BACKEND_SEQUENCES", "40")
-
 # The warnings that the stock backend does not give, and how the listed difference begins.
 NEW_WARNINGS = {
     r"RuntimeWarning: .*ignored": "**Surplus inputs in a list, and unknown keyword arguments",
@@ -76,14 +72,6 @@ NEW_WARNINGS = {
     r"RuntimeWarning: Environment variable ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS": "**An unknown name or",
     r"RuntimeWarning: device .* has no effect on an existing session": "**Devices other",
     r"RuntimeWarning: The session runs on the CPU": "**A CPU session on a GPU build",
-}
-
-# Differences of the calls in sequences, as :func:`worse` words them.
-IN_SEQUENCES = {
-    "stock raises IndexError, this ": "**Missing inputs",
-    # A wrong model and a wrong device: this backend checks the device first. The same applies to attributes.
-    "stock raises (InvalidProtobuf|NoSuchFile), this NotPermittedError: device: ": "**A device",
-    r"stock .*, this (raises )?NotPermittedError: \w+ is not permitted": "**Some attributes",
 }
 
 
@@ -94,10 +82,9 @@ def start(python: str, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run([python, *arguments], capture_output=True, text=True, check=False, env=environment)
 
 
-@functools.cache
-def outcomes(python: str) -> list[dict[str, dict]]:
-    """Return the outcomes of the patterns, and the outcomes of the sequences."""
-    done = start(python, str(ROOT / "tests" / "stock_outcomes.py"), SEQUENCES)
+def outcomes(python: str) -> dict[str, dict]:
+    """Return the outcomes of the patterns."""
+    done = start(python, str(ROOT / "tests" / "stock_patterns.py"))
     if done.returncode:
         raise AssertionError(done.stderr[-3000:])
     return json.loads(done.stdout)
@@ -137,7 +124,7 @@ def listed() -> list[str]:
 class ComparisonTest(unittest.TestCase):
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
     def test_patterns(self):
-        stock, here = (outcomes(python)[0] for python in (STOCK, sys.executable))
+        stock, here = (outcomes(python) for python in (STOCK, sys.executable))
         self.assertEqual(stock.keys(), here.keys())
         self.assertGreater(len(stock), 200)
         found = {name: text for name in stock if (text := worse(stock[name], here[name]))}
@@ -152,16 +139,6 @@ class ComparisonTest(unittest.TestCase):
                 self.assertEqual(new_warnings(stock[name], here[name]), [])
 
     @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
-    def test_random_sequences_of_calls(self):
-        stock, here = (outcomes(python)[1] for python in (STOCK, sys.executable))
-        self.assertEqual(stock.keys(), here.keys())
-        for name in stock:
-            with self.subTest(name):
-                text = worse(stock[name], here[name])
-                self.assertTrue(not text or any(re.match(known, text) for known in IN_SEQUENCES), text)
-                self.assertEqual(new_warnings(stock[name], here[name]), [])
-
-    @unittest.skipUnless(STOCK, "ORT_STOCK_PYTHON is not set to a Python with the stock wheel")
     def test_the_import_that_detects_the_stock_backend(self):
         line = "from onnxruntime.backend import NotPermittedError"
         self.assertIn(f"\n{line}\n", (ROOT / "docs" / "installation.md").read_text(encoding="utf-8"))
@@ -171,7 +148,7 @@ class ComparisonTest(unittest.TestCase):
 
     def test_each_difference_is_in_the_document(self):
         differences = listed()
-        for beginning in {*DIFFERENCES.values(), *NEW_WARNINGS.values(), *IN_SEQUENCES.values()}:
+        for beginning in {*DIFFERENCES.values(), *NEW_WARNINGS.values()}:
             self.assertEqual(sum(text.startswith(beginning) for text in differences), 1, beginning)
 
 

