@@ -128,6 +128,7 @@ class ResultTest(CommandTest):
         for words, warns, shape in (([], "--shape X=1x3", [1, 3]), (["--shape", "X=5x3"], "", [5, 3])):
             (one,) = self.json("run", path, "-n", "1", *words, warns=warns)["configurations"]
             self.assertEqual(one["outputs"][0]["shape"], shape)
+            self.assertEqual(sum(one["nodes"].values()), 2)  # recorded, although no EP is specified
         shown = self.show("run", path, "--repeat", "0")
         self.assertEqual(("p50" in shown, "nodes" in shown), (False, True))
 
