@@ -23,6 +23,7 @@ from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
 from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
+LONGEST_VALUES = 150  # in the line of an option
 INTRODUCTION = """\
 # Options
 
@@ -106,13 +107,17 @@ def entry(name: str, rule: Rule) -> str:
     """Return the line of an option."""
     values = "A flag" if type(rule.kind) is Flag else _sentence(rule.kind.accepts)
     default = _code(rule.default) if rule.default else "empty"
-    line = f"- **{_code(name)}**: {_text(rule.effect)} {values}, default {default}."
+    is_long = len(values) > LONGEST_VALUES
+    shown = "*Values* are below" if is_long else values
+    line = f"- **{_code(name)}**: {_text(rule.effect)} {shown}, default {default}."
     if isinstance(rule.kind, Fixed):
         line += f" {not rule.kind.value} is refused: {_text(rule.kind.forbidden)}."
     if conditions := ". ".join(requirements(rule)):
         line += f" *Requires:* {conditions}."
     if not rule.reported:
         line += " *Unconfirmed.*"
+    if is_long:
+        line += f"\n  - *Values*: {values}."
     return line
 
 
