@@ -129,8 +129,7 @@ def _one_shot() -> Mapping[str, Callable[[], float]]:
 
 def _validating() -> Mapping[str, Callable[[], float]]:
     from onnxruntime.backend.allowlist.facts import Process  # as above  # noqa: PLC0415
-    from onnxruntime.backend.allowlist.look_up import Allowlist  # as above  # noqa: PLC0415
-    from onnxruntime.backend.allowlist.permit import permit_of  # as above  # noqa: PLC0415
+    from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of  # as above  # noqa: PLC0415
     from onnxruntime.backend.request import read_call  # the stock backend has neither  # noqa: PLC0415
 
     kinds = dict.fromkeys(TWENTY_OPTIONS, "built-in")

@@ -16,10 +16,9 @@ from onnx.backend.base import BackendRep
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend import parts
-from onnxruntime.backend.allowlist.permit import plain_copy
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.applied import nodes
-from onnxruntime.backend.applied.settings import NOTHING_APPLIED, Applied
+from onnxruntime.backend.applied.settings import NOTHING_APPLIED, Applied, plain_copy
 from onnxruntime.backend.runs.limits import Limits
 from onnxruntime.backend.runs.plan import Plan
 from onnxruntime.backend.session.state import generation_of, is_of_ort, state_of

@@ -21,7 +21,6 @@ from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 ARGUMENTS = Place("keyword arguments")
 _LONGEST_DEVICE = 100  # characters
 _MOST_DIGITS = 2  # of the index of a device
-_LONGEST_DEVICE = 100
 
 
 @dataclass(eq=False, repr=False)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -180,12 +181,19 @@ def openvino_device(facts: SessionFacts) -> str:
 
 # Locks.
 
+
+def has_global_lock() -> bool:
+    """Return whether Python's global interpreter lock orders the steps of all threads, on which all locks rely."""
+    is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
+    return is_enabled is None or is_enabled()
+
+
 _GLOBAL_LOCK = "Python's global interpreter lock, which free-threaded Python lacks"
 _NO_LOCKS = "the locks of its sessions fail"
-_LOCKS = Need(_GLOBAL_LOCK, lambda *_: threads.has_global_lock(), otherwise=_NO_LOCKS)
+_LOCKS = Need(_GLOBAL_LOCK, lambda *_: has_global_lock(), otherwise=_NO_LOCKS)
 _LOCKS_TO_CAPTURE = Need(
     f"{_GLOBAL_LOCK}, to capture graphs",
-    lambda facts, _: threads.has_global_lock() or not _captures(facts),
+    lambda facts, _: has_global_lock() or not _captures(facts),
     otherwise=_NO_LOCKS,
 )
 

@@ -20,7 +20,7 @@ from onnxruntime.backend.allowlist import conditions, suggestions, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, Requested, SessionFacts
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS, options_of
+from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, EVERY_EP, NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Rule, Setting, Settings, Table, Texts, Values
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
@@ -56,8 +56,9 @@ def permit_of(request: Requested, allowlist: Allowlist) -> Permit:
     requested = request.settings
     if not requested and not request.attributes:  # as in most calls
         return Permit(request.device, explicit=False, providers=_available_providers(process), kinds=process.kinds)
-    of_keyword = allowlist.settings("session_options", requested)
-    attributes = Settings({**of_keyword, **allowlist.attributes(SESSION_ATTRIBUTES, request.attributes)})
+    attributes = allowlist.settings("session_options", requested)
+    if request.attributes:
+        attributes = Settings({**attributes, **allowlist.attributes(SESSION_ATTRIBUTES, request.attributes)})
     sizes = allowlist.settings("free_dimension_overrides", requested).parsed
     explicit = "provider_options" in requested
     if explicit:
@@ -69,7 +70,9 @@ def permit_of(request: Requested, allowlist: Allowlist) -> Permit:
     run_entries = allowlist.settings("run_config", requested)
     refuse_while_model_configures(chain(requested, attributes))
 
-    stops_spinning = _entries_that_stop_spinning(attributes.parsed, entries)
+    stops_spinning: Texts = NOTHING
+    if attributes:
+        stops_spinning = _entries_that_stop_spinning(attributes.parsed, entries)
     facts = SessionFacts(
         process,
         providers=tuple(providers),
@@ -133,16 +136,16 @@ def _check_device(request: Requested, providers: Mapping[str, Settings]) -> None
         return
     place = Place("device")
     index = request.device_index
-    device = show(request.device if index is None else f"{request.device}:{index}")
+    device = request.device if index is None else f"{request.device}:{index}"
     on_device = [ep for ep in providers if ep in ON_CUDA_DEVICE]
     if not on_device:
-        reject(place, f"{device} contradicts provider_options, which contains no EP for this device")
+        reject(place, f"{show(device)} contradicts provider_options, which contains no EP for this device")
     if index is None:
         return
     for ep in on_device:
         device_id = providers[ep]["device_id"]
         if device_id.value != index:
-            reject(place, f"{device} contradicts {device_id.place}, which is {device_id.value}")
+            reject(place, f"{show(device)} contradicts {device_id.place}, which is {device_id.value}")
 
 
 def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[str, str]:
@@ -158,6 +161,12 @@ def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[s
             f"exceeds the {len(threads.CPUS)} CPUs that this process can use"
         )
     return sentences
+
+
+def options_of(ep: str, kind: str) -> Table:
+    """Return the options of an EP."""
+    without_table = ANY_PLUGIN if kind == "plugin" else NO_OPTIONS
+    return PROVIDERS.get(ep, {}).get(kind, without_table)
 
 
 class Allowlist:
@@ -334,6 +343,8 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
     A keyword argument that is a limit of a run, or has another name of one, is an error.
     """
     ignored = {name: value for name, value in keyword_arguments.items() if name not in acting}
+    if not ignored:
+        return ()
     for name, value in ignored.items():
         if value is None or len(name) > _LONGEST_NAME:
             continue

@@ -28,29 +28,3 @@ class Permit(NamedTuple):
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: Mapping[str, Texts] = NOTHING
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
-
-    def configuration(self) -> dict[str, dict]:
-        """Return the settings as plain data, with which ``prepare`` creates the same permit."""
-        configuration: dict[str, dict] = {}
-        if self.session_config:
-            configuration["session_config"] = dict(self.session_config.texts)
-        if self.run_config:
-            configuration["run_config"] = dict(self.run_config.texts)
-        if self.attributes:
-            configuration["session_options"] = plain_copy(self.attributes.parsed)
-        if self.sizes:
-            configuration["free_dimension_overrides"] = dict(self.sizes)
-        if self.explicit:
-            configuration["provider_options"] = {ep: dict(of_ep.parsed) for ep, of_ep in self.providers.items()}
-        return configuration
-
-
-def plain_copy(values: Mapping) -> dict:
-    """Return a copy that JSON can represent: a member of an enum becomes its name."""
-    copied = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            copied[name] = plain_copy(value)
-        else:
-            copied[name] = getattr(value, "name", value)
-    return copied

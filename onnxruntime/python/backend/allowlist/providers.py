@@ -50,9 +50,3 @@ PROVIDERS: dict[str, dict[str, Table]] = {
     **{f"{name}ExecutionProvider": {"built-in": NO_OPTIONS} for name in _WITHOUT_OPTION},
     "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
 }
-
-
-def options_of(ep: str, kind: str) -> Table:
-    """Return the options of an EP."""
-    without_table = ANY_PLUGIN if kind == "plugin" else NO_OPTIONS
-    return PROVIDERS.get(ep, {}).get(kind, without_table)

@@ -2,12 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The threads of a session: their number, the CPUs of this process, and Python's global interpreter lock."""
+"""The threads of a session: their number and the CPUs of this process."""
 
 from __future__ import annotations
 
 import os
-import sys
 
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind, whole
 
@@ -54,9 +53,3 @@ def usable_cores() -> int:
     except OSError:  # not Linux, or its list cannot be read
         return (len(CPUS) + 1) // 2  # the minimum, if each core has two hyper-threads
     return len(cores)
-
-
-def has_global_lock() -> bool:
-    """Return whether Python's global interpreter lock orders the steps of all threads, on which all locks rely."""
-    is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
-    return is_enabled is None or is_enabled()

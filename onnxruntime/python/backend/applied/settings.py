@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from onnxruntime import InferenceSession, get_device
-from onnxruntime.backend.allowlist.permit import Permit, plain_copy
+from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Texts
 from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.errors import Place, warn_each
@@ -62,20 +62,16 @@ def confirm(session: InferenceSession, construction: Construction) -> Applied:
     if permit.attributes:
         options = session.get_session_options()
         attributes = {name: getattr(options, name) for name in permit.attributes}
-    configuration = permit.configuration()
+    configuration = configuration_of(permit)
     changed = _changed(attributes, permit)
     for keyword, sentences in (("session_options", changed), *permit.without_effect.items()):
         for name, sentence in sentences.items():
             unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
             warnings.append(sentence)
-    return Applied(
-        configuration,
-        reported,
-        attributes,
-        unconfirmed,
-        warnings=permit.warnings + warn_each(warnings),  # the former are given already
-        extensions=construction.registered,
-    )
+    given = permit.warnings  # already
+    if warnings:
+        given += warn_each(warnings)
+    return Applied(configuration, reported, attributes, unconfirmed, warnings=given, extensions=construction.registered)
 
 
 def _why_on_cpu(session: InferenceSession, permit: Permit) -> str:
@@ -165,3 +161,30 @@ def _changed(attributes: Mapping, permit: Permit) -> Texts:
         if attributes[name] != setting.value and name not in permit.without_effect["session_options"]:
             sentences[name] = f"{name} was set to {setting.value}, and the session has {attributes[name]}"
     return sentences
+
+
+def configuration_of(permit: Permit) -> dict[str, dict]:
+    """Return the settings of a permit as plain data, with which ``prepare`` creates the same permit."""
+    configuration: dict[str, dict] = {}
+    if permit.session_config:
+        configuration["session_config"] = dict(permit.session_config.texts)
+    if permit.run_config:
+        configuration["run_config"] = dict(permit.run_config.texts)
+    if permit.attributes:
+        configuration["session_options"] = plain_copy(permit.attributes.parsed)
+    if permit.sizes:
+        configuration["free_dimension_overrides"] = dict(permit.sizes)
+    if permit.explicit:
+        configuration["provider_options"] = {ep: dict(of_ep.parsed) for ep, of_ep in permit.providers.items()}
+    return configuration
+
+
+def plain_copy(values: Mapping) -> dict:
+    """Return a copy that JSON can represent: a member of an enum becomes its name."""
+    copied = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            copied[name] = plain_copy(value)
+        else:
+            copied[name] = getattr(value, "name", value)
+    return copied

@@ -18,7 +18,7 @@ from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 from onnxruntime.backend.session import model_outline
 from onnxruntime.backend.session.creation import Construction, Create, SessionPart
-from onnxruntime.backend.session.state import capturing_in_permit, capturing_in_session, generation_of, state_of
+from onnxruntime.backend.session.state import generation_of, state_of
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 _REASON = "ORT captures a model only if it has no If, Loop or Scan, and if no node between others is on the CPU EP"
@@ -30,9 +30,12 @@ class CapturePart(SessionPart):
 
     name = "capture"
 
+    def __init__(self, eps: list[str]) -> None:
+        self._eps = eps  # those of the session that capture
+
     def create(self, construction: Construction, create: Create) -> InferenceSession:
-        eps = capturing_in_permit(construction.permit)
-        place = Place("provider_options", eps[0], CAPTURE_SWITCHES[eps[0]])
+        ep = self._eps[0]
+        place = Place("provider_options", ep, CAPTURE_SWITCHES[ep])
         model = ModelProto()
         with suppress(Exception):  # such as a model in ORT format
             model = model_outline.outline(construction.model, "node", "input", "output", "initializer")
@@ -42,15 +45,15 @@ class CapturePart(SessionPart):
             if OF_ORT in str(error):
                 reject(place, f"{_REASON}. {_advice(model, construction.permit.sizes)}. ORT error: {error}")
             raise
-        problem = eligibility.problem(session, eps, model)
+        problem = eligibility.problem(session, self._eps, model)
         if problem:
             reject(place, f"{problem}. Otherwise, {WITHOUT}")
-        state_of(session).keep(self.name, lambda: Capture(session, eps[0]))
+        state_of(session).keep(self.name, lambda: Capture(session, ep))
         return session
 
     def route(self, session: InferenceSession) -> Capture:
         def refusing() -> Capture:
-            return Capture(session, capturing_in_session(session)[0], _NOT_OF_PREPARE)
+            return Capture(session, self._eps[0], _NOT_OF_PREPARE)
 
         capture = state_of(session).keep(self.name, refusing)
         if capture.generation is not generation_of(session):  # set_providers has replaced it

@@ -17,6 +17,7 @@ from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.applied.settings import configuration_of
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.environment import configuration, narrowing
@@ -74,7 +75,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     for warning in warnings:
         warn(warning)
     result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
-    result |= permit.configuration()
+    result |= configuration_of(permit)
     result["provider_options"] = _providers(permit)
     for keyword in LIBRARIES:
         result[keyword] = config.get(keyword, [])

@@ -15,8 +15,8 @@ from typing import Any
 
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.look_up import Allowlist
-from onnxruntime.backend.allowlist.providers import PROVIDERS, options_of
+from onnxruntime.backend.allowlist.look_up import Allowlist, options_of
+from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Refused, Rule, Settings, Table, Values
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, PERMIT
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind

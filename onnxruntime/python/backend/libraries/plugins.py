@@ -31,9 +31,9 @@ _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 class _Plugin(NamedTuple):
     ep: str
     library: str
-    found_device: bool
 
 
+without_device: set[str] = set()  # the registered EPs that found no device
 _registered: dict[str, _Plugin] = {}  # by the text that specifies the plugin
 _lock = threading.RLock()
 
@@ -92,14 +92,8 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
             if isinstance(error, ModuleNotFoundError) and error.name == name:
                 problem += _advice(name)
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
-        if not plugin.found_device:
+        if plugin.ep in without_device:
             warn(f"Plugin {show(name)} {NO_DEVICE}")
-
-
-def lacks_device(ep: str) -> bool:
-    """Return whether the library of a plugin EP is registered and found no device."""
-    plugins = list(_registered.values())  # another thread may register a plugin
-    return any(plugin.ep == ep and not plugin.found_device for plugin in plugins)
 
 
 def _register(name: str) -> _Plugin:
@@ -116,8 +110,9 @@ def _register(name: str) -> _Plugin:
             raise ValueError(f"plugin {show(other)} has registered another library as {ep}. Specify one of them")
     before = len(onnxruntime.get_ep_devices())
     onnxruntime.register_execution_provider_library(ep, library)
-    after = len(onnxruntime.get_ep_devices())
-    return _Plugin(ep, library, after > before)
+    if len(onnxruntime.get_ep_devices()) == before:
+        without_device.add(ep)
+    return _Plugin(ep, library)
 
 
 def _of_package(name: str) -> tuple[str, str]:

@@ -98,7 +98,7 @@ def check_available(permit: Permit) -> None:
         if name != CPU and name in excluded():
             reject(place, f"the environment variable {_EXCLUDE} excludes it")
         # A built-in EP of the same name does not replace it.
-        if permit.kinds.get(name) != "plugin" and plugins.lacks_device(name):
+        if permit.kinds.get(name) != "plugin" and name in plugins.without_device:
             reject(place, f"the library of this plugin EP {plugins.NO_DEVICE}")
         if name not in permit.kinds:
             available = ", ".join(onnxruntime.get_available_providers())

@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.value_kinds import is_on
-from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
@@ -64,22 +61,3 @@ def state_of(session: Any) -> SessionState:
 def applied_in_prepare(session: object) -> Any:
     """Return what ORT applied (``Applied``) if ``prepare`` has just created a session, ``None`` for other sessions."""
     return state_of(session).applied if is_of_ort(session) else None
-
-
-def capturing_in_permit(permit: Permit) -> list[str]:
-    """Return the EPs that capture graphs in a session with a permit."""
-    eps = []
-    for ep, settings in permit.providers.items():
-        switch = settings.get(CAPTURE_SWITCHES.get(ep, ""))
-        if switch is not None and switch.value:
-            eps.append(ep)
-    return eps
-
-
-def capturing_in_session(session: InferenceSession) -> list[str]:
-    """Return the EPs of a session that capture graphs."""
-    eps = []
-    for ep, texts in session.get_provider_options().items():
-        if is_on(texts.get(CAPTURE_SWITCHES.get(ep, ""), "")):
-            eps.append(ep)
-    return eps

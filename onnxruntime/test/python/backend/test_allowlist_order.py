@@ -18,7 +18,7 @@ from unittest import mock
 from helpers.allowlist import NEWEST, having
 from helpers.environment import environment
 
-from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist import conditions
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
 from onnxruntime.backend.environment import variable
@@ -78,7 +78,7 @@ class OrderTest(unittest.TestCase):
         self.assertEqual([str(warning.message) for warning in given], [])
         return refusal.reason
 
-    @mock.patch.object(threads, "has_global_lock", lambda: False)
+    @mock.patch.object(conditions, "has_global_lock", lambda: False)
     def test_several_problems(self):
         for call, place in CALLS:
             with self.subTest(call):

@@ -45,6 +45,7 @@ from onnxruntime.backend.allowlist.rules import Refused, Rule, Table
 from onnxruntime.backend.allowlist.session_config import PREFIXES as PERMITTED_PREFIXES
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Names, Text
+from onnxruntime.backend.applied.settings import configuration_of
 
 Verdict = Rule | Refused
 
@@ -344,7 +345,7 @@ def outcome_of(scope: str, keywords: dict) -> str:
             CASE.assertTrue(str(error).isprintable(), "a message contains control characters")
             return "refused"
         if permits:
-            configuration = json.loads(json.dumps(permits[0].configuration()))
+            configuration = json.loads(json.dumps(configuration_of(permits[0])))
             with CASE.assertRaises(Reached) as again:
                 onnxruntime.backend.prepare(MODEL, **configuration)
             CASE.assertEqual(again.exception.args[0], record, "the configuration of the permit")

@@ -151,6 +151,7 @@ class PluginTest(CommandTest):
     def test_plugins_of_the_environment(self):
         here = f"A={os.path.abspath('x.so')}"
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
+        self.enterContext(mock.patch.object(plugins, "without_device", set()))
         with environment({"plugins": [f"{ABSENT}={os.path.abspath('x.so')}"]}), registers as register:
             with mock.patch.dict(plugins._registered), warnings.catch_warnings(action="ignore"):
                 self.assertEqual(main._register(["A=x.so"]), [here])

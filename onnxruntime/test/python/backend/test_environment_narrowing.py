@@ -20,7 +20,7 @@ from helpers.models import no_session_opens, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist import conditions, threads
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
@@ -195,7 +195,7 @@ class NarrowingTest(Case):
         webgpu = "WebGpuExecutionProvider"
         # The plugin EP permits both values, and the built-in EP of this process only one.
         with environment({"permit": {"provider_options": {webgpu: {"enableGraphCapture": [True, False]}}}}):
-            with mock.patch.object(threads, "has_global_lock", return_value=True):
+            with mock.patch.object(conditions, "has_global_lock", return_value=True):
                 permit(provider_options={webgpu: {"enableGraphCapture": False}})
             place = ("provider_options", webgpu, "enableGraphCapture")
             self.refused(place, permit, provider_options={webgpu: {"enableGraphCapture": True}})

@@ -40,6 +40,7 @@ class RegistrationTest(unittest.TestCase):
     def setUp(self):
         self.found, self.devices = list(onnxruntime.get_ep_devices()), 1
         self.enterContext(mock.patch.dict(plugins._registered))
+        self.enterContext(mock.patch.object(plugins, "without_device", set()))
         self.enterContext(mock.patch.object(onnxruntime, "get_ep_devices", lambda: self.found))
         self.register = self.enterContext(mock.patch.object(onnxruntime, "register_execution_provider_library"))
         device = partial(mock.Mock, ep_metadata={})
@@ -91,7 +92,7 @@ class RegistrationTest(unittest.TestCase):
                 self.assertTrue(other.submit(plugins._lock.acquire, timeout=1).result())
                 other.submit(plugins._lock.release).result()
 
-        plugin = plugins._Plugin("an_ep", "/a/library", True)
+        plugin = plugins._Plugin("an_ep", "/a/library")
         with mock.patch.object(plugins, "_register", lambda _: plugin):
             at_every_moment(interrupt, register, check)
 

@@ -20,7 +20,7 @@ from helpers.threads import needs_global_lock
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, locks, parts
-from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist import conditions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS
 from onnxruntime.backend.capture import eligibility
@@ -119,7 +119,7 @@ class WithoutGlobalLockTest(unittest.TestCase):
     """The locks of sessions do not work. A session on CUDA that does not capture needs none."""
 
     def setUp(self):
-        self.enterContext(mock.patch.object(threads, "has_global_lock", lambda: False))
+        self.enterContext(mock.patch.object(conditions, "has_global_lock", lambda: False))
 
     def test_specified(self):
         for ep, options in (

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from unittest import mock
 
 from onnxruntime.backend import request
-from onnxruntime.backend.allowlist import look_up, threads
+from onnxruntime.backend.allowlist import conditions, look_up
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import permit_of
@@ -48,7 +48,7 @@ def having(eps: Iterable[str], kind: str, at: Process = NEWEST) -> Process:
 def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None = None, **requested: object) -> Permit:
     """Look up settings in the tables, in a Python with a global interpreter lock."""
     process = having(requested.get("provider_options", ()), kind, at)
-    with mock.patch.object(threads, "has_global_lock", return_value=True):
+    with mock.patch.object(conditions, "has_global_lock", return_value=True):
         asked = request.read_call(requested, attributes or {})
         return permit_of(asked, variable.allowlist(asked.environment, process))
 

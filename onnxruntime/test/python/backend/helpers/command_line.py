@@ -45,6 +45,7 @@ class Ran:
             # A command's process is its own.
             mock.patch.dict(os.environ),
             mock.patch.dict(plugins._registered),
+            mock.patch.object(plugins, "without_device", set()),
         ):
             try:
                 self.status = main.main([str(argument) for argument in arguments])

@@ -15,7 +15,7 @@ import onnxruntime.backend
 from helpers.execution_providers import CPU
 from helpers.models import two_nodes
 from onnxruntime.backend import backend, parts, request
-from onnxruntime.backend.allowlist import threads
+from onnxruntime.backend.allowlist import conditions
 from onnxruntime.backend.allowlist.facts import RELEASE, Process
 from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
 from onnxruntime.backend.allowlist.permit import Permit
@@ -53,7 +53,7 @@ def process_with(bundled: tuple[str, ...] = (), plugins: tuple[str, ...] = (), b
     here = [*(device_of(name) for name in plugins), *devices]
     available = [*bundled, CPU, *dict.fromkeys(plugins)]
     with (
-        mock.patch.object(threads, "has_global_lock", return_value=True),
+        mock.patch.object(conditions, "has_global_lock", return_value=True),
         mock.patch.object(parts, "for_permit", return_value=[]),
         mock.patch.object(onnxruntime, "get_available_providers", lambda: available),
         mock.patch.object(onnxruntime, "get_ep_devices", lambda: here),
