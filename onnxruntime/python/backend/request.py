@@ -82,10 +82,15 @@ def read_call(
             if keyword in request.environment:
                 _add_defaults(request, keyword, request.environment[keyword])
     if of_cuda:
-        for ep, options in settings["provider_options"].items():
-            if ep in ON_CUDA_DEVICE:
-                options.setdefault("device_id", index)
+        _add_index(settings["provider_options"], index)
     return request
+
+
+def _add_index(providers: dict[str, dict[str, Any]], index: int | None) -> None:
+    """Add the index of the device to the options of each EP on this device."""
+    for ep, options in providers.items():
+        if ep in ON_CUDA_DEVICE:
+            options.setdefault("device_id", index)
 
 
 def _add_defaults(request: Request, keyword: str, defaults: Values) -> None:

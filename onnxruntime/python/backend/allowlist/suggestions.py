@@ -36,7 +36,8 @@ _INSTEAD = {
     "sess_options": "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
     "session_config={...}. Or create an InferenceSession with these options and pass it as the model",
     "run_options": "Pass attributes as keyword arguments, and config entries in run_config={...}",
-    "output_names": "run() returns all outputs, in the order of the model. Select some from the list that it returns",
+    "output_names": "run() computes all outputs. For some, call rep.session.run(names, feeds, rep.run_options())",
+    "return_ortvalues": "run() returns arrays. For OrtValues, call rep.session.run_with_ort_values(names, feeds)",
 }
 
 

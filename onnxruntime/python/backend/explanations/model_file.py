@@ -67,10 +67,9 @@ def _of_content(content: bytes, size: int, path: str, unreadable: bool) -> str:
     head = content[:_HEAD]
     if not head.strip(b"\0"):  # an interrupted download can leave zeros
         return f"The model is empty. {_AGAIN}"
-    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
-    for offset, beginning, description in _FORMATS:
-        if head[offset:].lower().startswith(beginning) or text.lower().startswith(beginning):
-            return f"The model is {description}"
+    description = _format(head)
+    if description:
+        return f"The model is {description}"
     of_ort = head.startswith(b"ORTM", 4)
     if path and of_ort != path.endswith(".ort"):
         return "ORT expects its own format in a file that ends with .ort, and ONNX in other files. Rename the file"
@@ -88,6 +87,15 @@ def _of_content(content: bytes, size: int, path: str, unreadable: bool) -> str:
     if not parsed.HasField("graph"):
         return f"The model contains no graph. It may be of another kind, such as a Core ML model. {_EXPORT}"
     return missing_data(parsed, path)
+
+
+def _format(head: bytes) -> str:
+    """Return a description of a format that is neither ONNX's nor ORT's, and the next step."""
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    for offset, beginning, description in _FORMATS:
+        if head[offset:].lower().startswith(beginning) or text.lower().startswith(beginning):
+            return description
+    return ""
 
 
 def missing_data(model: ModelProto, path: str = "") -> str:

@@ -193,6 +193,8 @@ class IgnoredKeywordTest(unittest.TestCase):
             ("use_tf32", 1 << 200, f"ignored. Use provider_options={{'{CUDA}': {{'use_tf32': ...}}}}"),
             ("sess_options", None, "intra_op_num_threads=2"),
             ("run_options", None, "run_config={...}"),
+            ("output_names", ["Y"], "rep.session.run("),
+            ("return_ortvalues", True, "rep.session.run_with_ort_values("),
             ("terminate", False, "ignored by prepare. Pass it to run"),
             # No guess.
             *((name, 2, "unknown and is ignored") for name in ("something_else", "intra_op_num_thread", "x" * 200)),
