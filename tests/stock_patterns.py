@@ -69,22 +69,6 @@ def _a_file(kind: type, made: ModelProto, **keywords) -> list:
         return prepare(kind(path)).run([X])
 
 
-class Proxy:
-    """A session of the caller that has only the members that the stock backend uses."""
-
-    def __init__(self) -> None:
-        self._inner = session()
-
-    def get_inputs(self):
-        return self._inner.get_inputs()
-
-    def get_outputs(self):
-        return self._inner.get_outputs()
-
-    def run(self, names, feeds, options=None):
-        return ["wrapped", *self._inner.run(names, feeds, options)]
-
-
 patterns(
     "a model",
     {
