@@ -88,12 +88,14 @@ class SchemaTest(unittest.TestCase):
             {"free_dimension_overrides": many},
             {"extensions": [""]},
             {"permit": {"run_config": True}},
+            {"trusted": {"plugins": ["x"]}},
             [],
         ):
             with self.subTest(config):
                 self.assertFalse(self.takes(config))
         parts = {"session_options": {"execution_mode": "ORT_PARALLEL"}, "permit": {"session_options": {"logid": True}}}
         parts |= {"provider_options": {"SomeExecutionProvider": {}}, "extensions": ["x"], "$schema": "a.json"}
+        parts |= {"trusted": {"session_config": {"x": "1"}}}
         self.assertTrue(self.takes(parts) and self.takes({}))
 
 

@@ -24,7 +24,7 @@ from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
-from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT
+from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT, TRUSTED
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Text
 from onnxruntime.backend.command_line.options import conditions
@@ -64,6 +64,12 @@ def schema() -> dict:
             "session_config": session_config,
             "run_config": _table("Run config entries, passed to every run.", RUN_CONFIG),
             **dict.fromkeys(LIBRARIES, names),
+            TRUSTED: {
+                "description": "The settings of the operator, which ORT receives without a check of the allowlist.",
+                "type": "object",
+                "properties": {keyword: {"type": "object"} for keyword in KEYWORDS[:-1]},
+                "additionalProperties": False,
+            },
             PERMIT: {
                 "description": "The settings that callers may set, each with true or a list of values.",
                 "type": "object",

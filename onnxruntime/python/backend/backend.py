@@ -20,11 +20,11 @@ from onnxruntime.backend import parts, request
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import permit_of, warn_or_reject
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS, TRUSTED
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.environment import variable
+from onnxruntime.backend.environment import trusted, variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
 from onnxruntime.backend.explanations import opsets
 from onnxruntime.backend.libraries import plugins
@@ -213,6 +213,8 @@ def _prepare_source(
         process = presence.process(get_available_providers())
         permit = permit_of(requested, variable.allowlist(requested.environment, process))
         presence.check_available(permit)
+        if TRUSTED in requested.environment:
+            permit = trusted.add(permit, requested.environment[TRUSTED], process)
         construction = Construction(
             source,
             permit,
@@ -225,6 +227,7 @@ def _prepare_source(
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     state = state_of(session)
+    state.trusted = permit.trusted
     # For prepare of the class, which receives the session.
     state.applied = settings.confirm(session, construction)
     rep = backend.prepare(session, device, **attributes)

@@ -62,7 +62,10 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def unconfirmed(self) -> dict[str, dict[str, object]]:
-        """By EP, the options that it cannot report; by keyword argument, settings without effect in this session."""
+        """By EP, the options that it cannot report; by keyword argument, settings without effect in this session.
+
+        The settings of the operator, in the part ``trusted`` of ``ORT_ONNX_BACKEND_CONFIG``, have the value "trusted".
+        """
         return plain_copy(self._applied.unconfirmed)
 
     @property

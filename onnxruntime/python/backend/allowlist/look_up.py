@@ -22,7 +22,7 @@ from onnxruntime.backend.allowlist.facts import Process, Requested, SessionFacts
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, EVERY_EP, NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Rule, Setting, Settings, Table, Texts, Values
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT, TRUSTED
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import (
     ENVIRONMENT,
@@ -280,7 +280,7 @@ def _text_of(release: tuple[int, int]) -> str:
 
 def _refuse_attribute(table: Table, name: str, value: object) -> None:
     """Refuse an attribute that is not permitted, and accept a name that is not an attribute."""
-    if name in LIBRARIES or name == PERMIT:
+    if name in (*LIBRARIES, PERMIT, TRUSTED):
         reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'
         refuse(Place(name), reason, show(value))
     if len(name) > _LONGEST_NAME or name in _ATTRIBUTES:

@@ -28,3 +28,4 @@ class Permit(NamedTuple):
     # By keyword argument, each key that has no effect in this session, with a sentence about it.
     without_effect: Mapping[str, Texts] = NOTHING
     warnings: tuple[str, ...] = ()  # those given while the settings were looked up
+    trusted: Mapping[str, Mapping] = NOTHING  # the settings of the operator, by keyword

@@ -56,12 +56,13 @@ def _short_name(provider: str) -> str:
 
 def similar_provider(name: str) -> str:
     """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
-    by_short_name = {_short_name(provider): provider for provider in PROVIDERS}
+    known = dict.fromkeys([*PROVIDERS, *onnxruntime.get_available_providers()])
+    by_short_name = {_short_name(provider): provider for provider in known}
     by_short_name["rocm"] = MIGRAPHX  # ORT 1.23 removed the ROCm EP
     similar = nearest(name[:_LONGEST_NAME].strip().lower().partition("exec")[0], by_short_name)
     if similar:
         return f". Did you mean '{by_short_name[similar]}'?"
-    return f". Known: {', '.join(PROVIDERS)}"
+    return f". Known: {', '.join(known)}"
 
 
 def unknown_provider(name: str) -> str:
@@ -145,12 +146,12 @@ def ignored_keyword(name: str, value: object) -> str:
         return f"{keyword} is ignored. Use {provider_options(value) or 'provider_options={EP: {...}}'}"
     if name in _INSTEAD:
         return f"{keyword} is ignored. {_INSTEAD[name]}"
-    for ep in _with_option(name):
+    for ep in with_option(name):
         return f"{keyword} is ignored. Use provider_options={{'{ep}': {{'{name}': {_code(value)}}}}}"
     return f"{keyword} is unknown and is ignored"
 
 
-def _with_option(name: str) -> list[str]:
+def with_option(name: str) -> list[str]:
     """Return the EPs that permit an option, CUDA first."""
     eps = [ep for ep, kinds in PROVIDERS.items() if any(name in table for table in kinds.values())]
     return sorted(eps, key=lambda ep: ep != CUDA)
@@ -207,7 +208,7 @@ def _similar_forms(name: str, table: Table, place: Place) -> list[str]:
         for keyword, of_keyword in BY_KEYWORD.items():
             forms += [str(Place(keyword, key=similar)) for similar in _similar(name, of_keyword)]
     if not forms and not place.provider:
-        forms = [str(Place("provider_options", ep, name)) for ep in _with_option(name)]
+        forms = [str(Place("provider_options", ep, name)) for ep in with_option(name)]
     return forms
 
 

@@ -12,7 +12,7 @@ from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.allowlist.value_kinds import Integer
 
-# The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, and PERMIT.
+# The keyword arguments that contain settings. JSON text can contain these, LIBRARIES, PERMIT, and TRUSTED.
 KEYWORDS = ("provider_options", "session_config", "run_config", "session_options", "free_dimension_overrides")
 MOST_ENTRIES = 256  # of a mapping, and of a call. ORT has fewer keys
 # The keyword arguments that limit a run.
@@ -32,3 +32,5 @@ LIMITS = ("timeout", "cancellation")
 LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 # The settings that callers may set, by keyword: True for each permitted value, or a list of values.
 PERMIT = "permit"
+# The settings of the operator, by keyword, which ORT receives without a look-up.
+TRUSTED = "trusted"

@@ -13,6 +13,7 @@ from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Texts
 from onnxruntime.backend.applied import nodes
+from onnxruntime.backend.environment.configuration import places
 from onnxruntime.backend.errors import Place, warn_each
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.session import presence
@@ -68,6 +69,8 @@ def confirm(session: InferenceSession, construction: Construction) -> Applied:
         for name, sentence in sentences.items():
             unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
             warnings.append(sentence)
+    for place, _ in places(permit.trusted):
+        unconfirmed.setdefault(place.provider or place.keyword, {})[place.key] = "trusted"  # not the value
     given = permit.warnings  # already
     if warnings:
         given += warn_each(warnings)

@@ -70,7 +70,7 @@ _BROKEN = (
 
 
 def _with_id(call: RunSettings, graph_id: str) -> RunSettings:
-    return RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph_id})
+    return RunSettings(call.attributes, {**call.entries, GRAPH_ID: graph_id}, call.trusted)
 
 
 class Graph:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import onnxruntime
 from onnxruntime.backend import __version__, packages
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
 from onnxruntime.backend.command_line import configurations
 from onnxruntime.backend.command_line.configurations import entries
 from onnxruntime.backend.command_line.output import Table, pairs
@@ -59,5 +59,6 @@ def tables(result: dict) -> Iterator[Table]:
         sent[keyword] = result[keyword]
     if result[PERMIT] is not None:
         sent["callers may set"] = list(entries(result[PERMIT])) or ["nothing"]
+    sent["trusted, unchecked"] = result[TRUSTED]
     content = "ORT would receive:" if any(sent.values()) else "The configuration is empty."
     yield pairs(sent, f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")

@@ -16,11 +16,11 @@ from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
 from onnxruntime.backend.applied.settings import configuration_of
 from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.comparison.results import problem
-from onnxruntime.backend.environment import configuration, narrowing
+from onnxruntime.backend.environment import configuration, narrowing, trusted
 from onnxruntime.backend.errors import NotPermittedError, show, warn
 from onnxruntime.backend.libraries import extensions, plugins
 from onnxruntime.backend.session import presence
@@ -56,10 +56,12 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     except MistakeError as mistake:
         return {}, [problem(mistake)]
 
+    problems = [*_wrong_forms(config)]
     process = presence.process(onnxruntime.get_available_providers())
-    problems = list(islice(_faults(config, process), _MOST_PROBLEMS))
-    named = [name.partition("=")[0] for name in config.get("plugins", ()) if "=" in name]
-    process = process._replace(kinds={**dict.fromkeys(named, "plugin"), **process.kinds})
+    if config.get("plugins"):  # they are not loaded, and their EPs can have any names
+        named = config.get("provider_options", {}).keys() - PROVIDERS
+        process = process._replace(kinds={**dict.fromkeys(named, "plugin"), **process.kinds})
+    problems += islice(_faults(config, process), _MOST_PROBLEMS)
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
     while permit is None and len(problems) < _MOST_PROBLEMS:
@@ -69,7 +71,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
             problems.append(problem(refusal))
             _remove(specified, refusal)
     if problems or permit is None:
-        return {}, problems
+        return {}, problems[:_MOST_PROBLEMS]
 
     warnings = [text for texts in (permit.stops_spinning, *permit.without_effect.values()) for text in texts.values()]
     for warning in warnings:
@@ -79,21 +81,27 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     result["provider_options"] = _providers(permit)
     for keyword in LIBRARIES:
         result[keyword] = config.get(keyword, [])
+    result[TRUSTED] = [str(place) for place, _ in configuration.places(config.get(TRUSTED, {}))]
     return result | {PERMIT: config.get(PERMIT), "warnings": warnings}, []
 
 
-def _faults(config: dict, process: Process) -> Iterator[dict]:
-    """Remove settings of a wrong form. Yield them, absent libraries, and the faults of the part PERMIT as problems."""
+def _wrong_forms(config: dict) -> Iterator[dict]:
+    """Remove settings of a wrong form, and yield them as problems."""
     for keyword, provider, text in list(configuration.faults(config)):
         yield problem(text, keyword=keyword, provider=provider, reason=text)
         container = config.get(keyword, {}) if provider else config
         container.pop(provider or keyword, None)
+
+
+def _faults(config: dict, process: Process) -> Iterator[dict]:
+    """Yield absent libraries, and the faults of the parts PERMIT and TRUSTED, as problems."""
     for keyword, module in (("extensions", extensions), ("plugins", plugins)):
         for name in config.get(keyword, ()):
             for text in module.check([name]):
                 yield problem(text, keyword=keyword, key=name, reason=text)
-    for text in narrowing.faults(config.get(PERMIT, {}), process):
-        yield problem(text, keyword=PERMIT, reason=text)
+    for part, faults in ((PERMIT, narrowing.faults), (TRUSTED, trusted.faults)):
+        for text in faults(config.get(part, {}), process):
+            yield problem(text, keyword=part, reason=text)
 
 
 def _providers(permit: Permit) -> list[dict]:

@@ -28,12 +28,13 @@ _SECONDS = 120  # enough to load an EP's libraries from a slow disk
 def try_each(model: str, repeat: int, chosen: argparse.Namespace) -> list[dict]:
     """Return each EP of this process, with its devices, its nodes of the model, and the reason if it fails.
 
-    Of the configuration of the environment, only the libraries apply.
+    Of the configuration of the environment, only the libraries and the part "trusted" apply.
     """
-    config = {"plugins": chosen.plugin, "extensions": chosen.extension}
+    config: dict = {"plugins": chosen.plugin, "extensions": chosen.extension}
     with contextlib.suppress(RuntimeError):  # a mistake in the environment
-        libraries = variable.read()
-        config = {keyword: [*names, *libraries.get(keyword, ())] for keyword, names in config.items()}
+        specified = variable.read()
+        config = {keyword: [*names, *specified.get(keyword, ())] for keyword, names in config.items()}
+        config["trusted"] = specified.get("trusted", {})
     variables = os.environ | {ENVIRONMENT: json.dumps(config)}
 
     def try_ep(ep: str) -> tuple[dict, str]:

@@ -21,6 +21,7 @@ from onnxruntime.backend import __version__
 from onnxruntime.backend.command_line import configurations, each_provider
 from onnxruntime.backend.command_line.output import Table, pairs
 from onnxruntime.backend.command_line.run import add_libraries
+from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, warn
 
 _VARIABLES = (
@@ -58,7 +59,7 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
         "system": platform.system(),
         "machine": platform.machine(),
         "device": onnxruntime.get_device(),
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {name: configuration.shown(os.environ[name]) for name in _VARIABLES if name in os.environ},
         "problems": configurations.validate(os.environ.get(ENVIRONMENT, "{}"))[1],
         "providers": providers,
     }, 0

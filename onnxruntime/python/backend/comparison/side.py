@@ -15,9 +15,9 @@ from typing import Any
 import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
-from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT
+from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, TRUSTED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.environment import variable
+from onnxruntime.backend.environment import configuration, variable
 from onnxruntime.backend.errors import ENVIRONMENT
 
 Blocks = list[list[float]]  # the seconds of the runs of each round
@@ -33,7 +33,7 @@ class Side:
 
     def __init__(self, model: str, label: str, config: Mapping, inherits: bool = True) -> None:
         self.model = model
-        self.label = label
+        self.label = configuration.shown(label)
         self.config = config
         self._inherits = inherits
         self.rep: Any = None
@@ -47,7 +47,7 @@ class Side:
         self.rep = self._attempt(self._prepared)
 
     def _prepared(self) -> OnnxRuntimeBackendRep:
-        settings = {keyword: value for keyword, value in self.config.items() if keyword not in LIBRARIES}
+        settings = {keyword: value for keyword, value in self.config.items() if keyword not in (*LIBRARIES, TRUSTED)}
         if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
             settings["session_config"] = {RECORD_ASSIGNMENT: "1"} | settings.get("session_config", {})
         with self._environment():
@@ -72,7 +72,7 @@ class Side:
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
-        """Add the libraries of the configuration to the environment, the only place that can specify them.
+        """Add the libraries and the part TRUSTED of the configuration to the environment, which alone can contain them.
 
         The environment's ``permit`` does not narrow the settings of a comparison, which are trusted.
         """
@@ -82,6 +82,8 @@ class Side:
         if self._inherits:
             changed.update(specified)
             changed.pop(PERMIT, None)
+        if TRUSTED in self.config:
+            changed[TRUSTED] = self.config[TRUSTED]
         for keyword in LIBRARIES:
             # A relative path is a path in the current folder.
             given = [os.path.abspath(name) if os.path.isfile(name) else name for name in self.config.get(keyword, ())]

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT
-from onnxruntime.backend.errors import Place, nearest, show
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
+from onnxruntime.backend.errors import Place, nearest, show, type_name
 
 # The path or URL of a JSON Schema, which editors read.
 _SCHEMA = "$schema"
@@ -63,8 +63,8 @@ def faults(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _fault_of_part(keyword: str, value: object) -> str:
     if keyword in LIBRARIES:
         return _fault_of_libraries(keyword, value)
-    if keyword == PERMIT:
-        return _fault_of_permit(value)
+    if keyword in (PERMIT, TRUSTED):
+        return _fault_of_names(keyword, value)
     if keyword in KEYWORDS:
         return _fault_of_object(keyword, value)
     return _fault_of_name(keyword)
@@ -73,7 +73,7 @@ def _fault_of_part(keyword: str, value: object) -> str:
 def _fault_of_object(place: str, value: object) -> str:
     if type(value) is dict:
         return ""
-    return f"{place} must be an object, as in {{...}}, not {show(value)}"
+    return f"{place} must be an object, as in {{...}}, not {type_name(value)}"
 
 
 def _fault_of_libraries(keyword: str, value: object) -> str:
@@ -84,7 +84,7 @@ def _fault_of_libraries(keyword: str, value: object) -> str:
 
 
 def _fault_of_name(keyword: str) -> str:
-    parts = (*KEYWORDS, *LIBRARIES, PERMIT)
+    parts = (*KEYWORDS, *LIBRARIES, PERMIT, TRUSTED)
     similar = nearest(keyword, parts)
     if similar:
         advice = f"Did you mean {similar}?"
@@ -93,32 +93,42 @@ def _fault_of_name(keyword: str) -> str:
     return f"{show(keyword)} is not a part of a configuration. {advice}"
 
 
-def _fault_of_permit(part: Any) -> str:
-    """Return the first problem with the form of a part PERMIT, or ``""``."""
-    problem = _fault_of_object(f"{PERMIT}:", part)
+def _fault_of_names(part: str, names: Any) -> str:
+    """Return the first problem with the form of a part PERMIT or TRUSTED, or ``""``."""
+    problem = _fault_of_object(f"{part}:", names)
     if problem:
         return problem
-    for keyword in part:
+    for keyword in names:
         if keyword not in KEYWORDS:
-            return f"{PERMIT}: {show(keyword)} is not one of {', '.join(KEYWORDS)}"
-    for *_, problem in faults(part):
-        return f"{PERMIT}: {problem}"
-    for keyword, ep, names in tables(part):
-        for name, values in names.items():
-            if values is not True and (type(values) is not list or not values):
-                expected = "must be true or a list of values"
-                return f"{PERMIT}: {Place(keyword, ep, name)} {expected}, not {show(values)}"
+            return f"{part}: {show(keyword)} is not one of {', '.join(KEYWORDS)}"
+    for *_, problem in faults(names):
+        return f"{part}: {problem}"
+    for place, value in places(names):
+        if part == PERMIT and value is not True and (type(value) is not list or not value):
+            return f"{part}: {place} must be true or a list of values, not {show(value)}"
     return ""
 
 
-def tables(part: Mapping[str, dict]) -> Iterator[tuple[str, str, dict]]:
-    """Return the keyword, the EP (or ``""``) and the names of each table in a part PERMIT."""
+def shown(text: str) -> str:
+    """Return the text of a configuration up to the values of its part TRUSTED, which no report contains."""
+    return "".join(text.partition(f'"{TRUSTED}"')[:2])
+
+
+def places(part: Mapping[str, Mapping]) -> Iterator[tuple[Place, Any]]:
+    """Return the place and the value of each name in a part PERMIT or TRUSTED."""
+    for container, names in tables(part):
+        for name, value in names.items():
+            yield container._replace(key=name), value
+
+
+def tables(part: Mapping[str, Mapping]) -> Iterator[tuple[Place, Mapping]]:
+    """Return the place and the names of each table in a part PERMIT or TRUSTED."""
     for keyword, names in part.items():
         if keyword != "provider_options":
-            yield keyword, "", names
+            yield Place(keyword), names
             continue
         for ep, options in names.items():
-            yield keyword, ep, options
+            yield Place(keyword, ep), options
 
 
 def text_of(path: str) -> str:

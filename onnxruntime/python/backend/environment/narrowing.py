@@ -120,11 +120,10 @@ class _Narrowed(Kind):
 def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
     """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
     allowlist = Allowlist(process)
-    for keyword, ep, names in configuration.tables(permitted):
-        container = Place(keyword, ep)
+    for container, names in configuration.tables(permitted):
         tables = tables_of(container, process)
         if not tables:
-            yield f"{PERMIT}: {container}: unknown execution provider{suggestions.similar_provider(ep)}"
+            yield f"{PERMIT}: {container}: unknown execution provider{suggestions.similar_provider(container.provider)}"
             continue
         for name, values in names.items():
             problems = [_problem(allowlist, table, container._replace(key=name), values) for table in tables]

@@ -13,10 +13,10 @@ from typing import NoReturn
 import onnxruntime
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import Place, reject, reworded
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, reject, reworded
 from onnxruntime.backend.explanations import missing_providers, model_file
 from onnxruntime.backend.explanations.opsets import ANYWAY
-from onnxruntime.capi.onnxruntime_pybind11_state import InvalidProtobuf
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, Fail, InvalidArgument, InvalidProtobuf, RuntimeException
 
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
 EXPLANATIONS = {
@@ -46,15 +46,22 @@ EXPLANATIONS = {
 
 
 def explain(error: Exception, permit: Permit, model: str | bytes) -> None:
-    """Raise a clearer error of the class of an error that ORT raised while it created a session, if there is one."""
+    """Raise a clearer error of the class of an error that ORT raised while it created a session, if there is one.
+
+    If settings of the operator can be at fault, raise a ``RuntimeError``, which is not about the inputs of a client.
+    """
     reject_setting(error, permit)
+    of_operator = permit.trusted and isinstance(error, (EPFail, Fail, InvalidArgument, RuntimeException))
     reason = _explanation(str(error))
     if not reason:
         problem = model_file.problem(model, isinstance(error, InvalidProtobuf))
-        if not problem:
+        if problem:
+            reason = f"{problem}. ORT error: {error}"
+        elif of_operator:
+            reason = f'{error}. "trusted" can be the cause{FROM_ENVIRONMENT}'
+        else:
             return
-        reason = f"{problem}. ORT error: {error}"
-    raise reworded(type(error), reason) from None
+    raise reworded(RuntimeError if of_operator else type(error), reason) from None
 
 
 def _explanation(error: str) -> str:
@@ -78,9 +85,9 @@ def explain_providers(error: Exception, specified: Collection[str], options: Ite
     raise RuntimeError(f"ORT could not create a session with {names}. {advice} ORT error: {error}") from None
 
 
-def explain_attaching(error: Exception, name: str, texts: Mapping[str, str], is_built_in: bool) -> NoReturn:
-    """Raise a clearer error after ORT could not attach an EP."""
-    if is_built_in:
+def explain_attaching(error: Exception, name: str, texts: Mapping[str, str], of_caller: bool) -> NoReturn:
+    """Raise a clearer error after ORT could not attach an EP. ``of_caller``: whether a caller can be at fault."""
+    if of_caller:
         reject_options(name, texts, error)
     advice = missing_providers.advice([name])
     raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None

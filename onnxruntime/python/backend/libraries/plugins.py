@@ -122,5 +122,8 @@ def _of_package(name: str) -> tuple[str, str]:
     if not hasattr(package, "get_library_path"):
         raise ValueError("the package has no get_ep_name() and get_library_path(). Expected EP=LIBRARY")
     if not hasattr(package, "get_ep_name"):
-        raise ValueError("the package contains custom operators, and no EP. Specify it as an extension")
+        raise ValueError(
+            f"the package has no get_ep_name(). If its library {package.get_library_path()} contains an EP, specify "
+            "EP=LIBRARY. If it contains custom operators, specify the package as an extension"
+        )
     return package.get_ep_name(), os.fsdecode(package.get_library_path())

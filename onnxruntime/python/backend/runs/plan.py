@@ -64,7 +64,7 @@ class Plan:
 
     def run_limited(self, inputs: object, settings: RunSettings, limits: Limits) -> list:
         """Run within limits, with separate run options and without the fast path."""
-        separate = RunSettings(settings.attributes, settings.entries)
+        separate = RunSettings(settings.attributes, settings.entries, settings.trusted)
         return limits.run(separate.options, self.run, inputs, separate)
 
 

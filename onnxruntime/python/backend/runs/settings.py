@@ -13,10 +13,11 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.look_up import Allowlist, of_run
-from onnxruntime.backend.allowlist.rules import Texts
+from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import Place, reject
+from onnxruntime.backend.session.state import state_of
 
 _MOST_KEPT = 64  # settings of earlier runs. Each takes a few kilobytes, because permitted texts are short
 _TYPES_OF_KEYS = (bool, int, str)
@@ -25,23 +26,25 @@ _TYPES_OF_KEYS = (bool, int, str)
 class RunSettings:
     """The permitted settings of a run, and the ``RunOptions`` made from them."""
 
-    def __init__(self, attributes: Mapping, entries: Mapping[str, str]) -> None:
+    def __init__(self, attributes: Mapping, entries: Texts, trusted: Texts = NOTHING) -> None:
         self.attributes = attributes
         self.entries = entries
+        self.trusted = trusted  # the entries of the operator, which no report contains
         #: Run options that any number of runs can share, because ORT only reads them.
         self.options = RunOptions()
         for name, value in attributes.items():
             setattr(self.options, name, value)
-        for key, text in entries.items():
+        for key, text in {**entries, **trusted}.items():
             self.options.add_run_config_entry(key, text)
 
 
 class Overrides:
     """The settings of single runs of one session, which override prepared run config entries."""
 
-    def __init__(self, session: InferenceSession | None, prepared: Mapping[str, str]) -> None:
+    def __init__(self, session: InferenceSession | None, prepared: Texts) -> None:
         self._session = session  # if it is ORT's
-        self.prepared = RunSettings({}, prepared)
+        trusted = state_of(session).trusted if session else NOTHING
+        self.prepared = RunSettings({}, prepared, trusted.get("run_config", NOTHING))
         self._kept: dict[tuple | None, RunSettings] = {}  # by the arguments of the run
         self._allowlist: Allowlist | None = None  # of the environment, which a run with settings reads
 
@@ -77,7 +80,7 @@ class Overrides:
             entries = request.read_mapping(Place("run_config"), run_config)
         settings, found, without_effect = of_run(attributes, entries, facts, allowlist)
         texts = {**self.prepared.entries, **found.texts}
-        return RunSettings(settings.parsed, texts), without_effect
+        return RunSettings(settings.parsed, texts, self.prepared.trusted), without_effect
 
 
 def _facts_about(session: InferenceSession | None) -> SessionFacts:

@@ -15,9 +15,9 @@ import json
 
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.rules import Settings, Texts
-from onnxruntime.backend.errors import Place, reject, reject_value
-from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT
+from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, reject, reject_value
+from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.session import presence
 
 # OpenVINO's plugin reads these options only inside load_config, in the section of the device that runs the model.
@@ -53,20 +53,26 @@ def attach(
     """
     devices = {}  # of plugin EPs
     texts_by_ep: dict[str, dict[str, str]] = {}
+    sent = {}
+    trusted = permit.trusted.get("provider_options", NOTHING)
     for name, settings in permit.providers.items():
         kind = permit.kinds[name]
         texts = texts_by_ep[name] = option_texts(name, kind, settings)
         if kind == "plugin":
             devices[name] = _choose_device(name, settings, texts)
+        of_operator = trusted.get(name, NOTHING)
+        if not texts.keys().isdisjoint(of_operator):
+            raise RuntimeError(f'"trusted": an option of {name} also carries options of callers{FROM_ENVIRONMENT}')
+        sent[name] = {**texts, **of_operator}
     # ORT registers TensorRT's plugin operators only for EPs in this argument. The argument preserves the options of
     # CUDA and CPU as well.
     if TENSORRT in permit.providers and TENSORRT not in devices:
         if devices:
             problem = f"it cannot be combined with {', '.join(devices)}: ORT ignores plugin EPs if TensorRT is attached"
             reject(Place("provider_options", TENSORRT), f"{problem}. Specify only one of them")
-        return texts_by_ep, list(texts_by_ep.items())
+        return texts_by_ep, list(sent.items())
 
-    for name, texts in texts_by_ep.items():
+    for name, texts in sent.items():
         try:
             if name in devices:
                 options.add_provider_for_devices([devices[name]], texts)
@@ -75,16 +81,17 @@ def attach(
         except Exception as error:
             from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
 
-            failures.explain_attaching(error, name, texts, is_built_in=name not in devices)
+            failures.explain_attaching(error, name, texts, of_caller=name not in devices and name not in trusted)
     return texts_by_ep, None
 
 
 def _attach_built_in(options: SessionOptions, name: str, texts: Texts) -> None:
-    # Either API alone loses options: add_provider those of OpenVINO that its factory parses again from the
-    # entries, and the entries those that other EPs read from the call. The entries come first.
-    for option, text in texts.items():
-        options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
-    options.add_provider(name, texts)
+    # OpenVINO's factory parses some options again from entries, and WebGPU's reads only entries. ORT logs the value of
+    # an entry that exists when add_provider adds it.
+    if name in (OPENVINO, WEBGPU):
+        for option, text in texts.items():
+            options.add_session_config_entry(f"ep.{name.lower()}.{option}", text)
+    options.add_provider(name, {} if name == WEBGPU else texts)
 
 
 def _choose_device(name: str, settings: Settings, texts: dict[str, str]) -> object:

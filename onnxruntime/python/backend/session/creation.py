@@ -48,6 +48,8 @@ class Construction:
         Return the shapes of the model's inputs if sizes are set.
         """
         permit, options = self.permit, self.options
+        for name, value in permit.trusted.get("session_options", NOTHING).items():
+            setattr(options, name, value)
         for name, setting in permit.attributes.items():
             setattr(options, name, setting.value)
         entries = {_RELEASED_OPSETS: "1" if self.released_opsets else "0"}
@@ -56,6 +58,7 @@ class Construction:
         entries.update(dict.fromkeys(permit.stops_spinning, "0"))
         for key, setting in permit.session_config.items():
             entries[key] = setting.text
+        entries.update(permit.trusted.get("session_config", NOTHING))
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
         if self.libraries:
@@ -114,7 +117,9 @@ class Construction:
         except Exception as error:
             from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
 
-            failures.explain_providers(error, specified, self.providers or ())
+            # The options of the operator can be at fault, and ORT's error can contain them.
+            options = () if self.permit.trusted else self.providers or ()
+            failures.explain_providers(error, specified, options)
             raise
         attached = session.get_providers()
         if [name for name in attached if name in specified] != specified:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from onnxruntime import InferenceSession
@@ -27,6 +27,8 @@ class SessionState:
         self.applied: Any = None
         #: What the lock of a device (``locks.py``) releases after the session, if any.
         self.owned: Any = None
+        #: The settings of the operator, by keyword.
+        self.trusted: Mapping = {}
         self._of_parts: dict[str, Any] = {}
 
     def keep(self, part: str, make: Callable[[], _Kept]) -> _Kept:

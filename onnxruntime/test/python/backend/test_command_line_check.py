@@ -56,10 +56,12 @@ class CheckTest(CommandTest):
             "extensions": ["json", "this"],
             "plugins": ["this"],
             "permit": permit,
+            "trusted": ["session_config['ep.x']"],
         }
         config = settings | {
             "provider_options": {ABSENT: {"enable_cann_graph": True}, CPU: {}},
             "session_config": {SPINNING: False},
+            "trusted": {"session_config": {"ep.x": "1"}},
         }
         with no_session_opens():
             found = self.json("check", json.dumps(config))
@@ -94,6 +96,7 @@ class CheckTest(CommandTest):
             "                          session_options.intra_op_num_threads = [1, 2]",
             f"                          provider_options.{ABSENT}.enable_cann_graph",
             "                          = [False]",
+            "trusted, unchecked        session_config['ep.x']",
         ]
         self.assertEqual(page.splitlines(), lines)
 

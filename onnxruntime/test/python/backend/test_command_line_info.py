@@ -120,14 +120,18 @@ class ChildTest(CommandTest):
             with self.subTest(code), mock.patch.object(each_provider, "_SECONDS", seconds), executable:
                 self.assertEqual(each_provider.in_child(["info"], os.environ), ({}, error))
 
-    def test_only_libraries_reach_the_process(self):
+    def test_libraries_and_settings_of_the_operator_reach_the_process(self):
         chosen = SimpleNamespace(plugin=["p"], extension=["a"])
-        for value, extensions in (({"extensions": ["b"], "session_config": {"x": 1}}, ["a", "b"]), ("{broken", ["a"])):
+        entries = {"session_config": {"x": "1"}}
+        for value, expected in (
+            ({"extensions": ["b"], "trusted": entries, **entries}, {"extensions": ["a", "b"], "trusted": entries}),
+            ("{broken", {"extensions": ["a"]}),
+        ):
             child = mock.Mock(return_value=({}, ""))
             with environment(value), mock.patch.object(each_provider, IN_CHILD, child):
                 each_provider.try_each("m", 1, chosen)
             variables = child.call_args.args[1]
-            self.assertEqual(json.loads(variables[VARIABLE]), {"plugins": ["p"], "extensions": extensions})
+            self.assertEqual(json.loads(variables[VARIABLE]), {"plugins": ["p"]} | expected)
 
 
 class PluginTest(CommandTest):

@@ -10,6 +10,9 @@ another CPU, these tests correct the vendor in ORT's record of the CPU, because 
 
 from __future__ import annotations
 
+import json
+import tempfile
+import textwrap
 import unittest
 from pathlib import Path
 
@@ -137,6 +140,38 @@ class PluginsTest(unittest.TestCase):
         # The error for {} comes from the EP, which requires an option.
         with self.assertRaisesRegex(RuntimeError, f"{UNKNOWN}.*default backend path"):
             prepare({UNKNOWN: {}})
+
+
+class VendorTest(unittest.TestCase):
+    def test_onnx_tests_on_an_ep_whose_options_no_table_knows(self):
+        config = {
+            "plugins": [f"{UNKNOWN}={onnxruntime_qnn.get_library_path()}"],
+            "provider_options": {UNKNOWN: {}},
+            "trusted": {"provider_options": {UNKNOWN: HTP}},
+        }
+        suite = """
+            import onnx.backend.test, onnxruntime.backend
+            runner = onnx.backend.test.BackendTest(onnxruntime.backend, __name__)
+            globals().update(runner.include("test_(relu|softmax_axis_1)_cpu").test_cases)
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            tests, report = Path(folder, "test_suite.py"), Path(folder, "report.jsonl")
+            tests.write_text(textwrap.dedent(suite))
+            variables = {"ORT_ONNX_BACKEND_CONFIG": json.dumps(config), "ORT_ONNX_BACKEND_REPORT": str(report)}
+            run_in_a_new_process(
+                f"import pytest, sys; sys.exit(pytest.main(['-p', 'onnxruntime.backend.conformance', {str(tests)!r}]))",
+                **variables,
+            )
+            lines = list(map(json.loads, report.read_text().splitlines()))
+        models = [model for line in lines for model in line["models"] if line["outcome"] == "passed"]
+        self.assertEqual([model["unconfirmed"] for model in models], [{UNKNOWN: dict.fromkeys(HTP, "trusted")}] * 2)
+        self.assertEqual(
+            [model["operators"] for model in models], [{UNKNOWN: {op: 1}, CPU: {}} for op in ("Relu", "Softmax")]
+        )
+        run_in_a_new_process(
+            "import sys; from onnxruntime.backend.command_line import main; "
+            f"sys.exit(main.main(['check', {json.dumps(config)!r}]))"
+        )
 
 
 if __name__ == "__main__":

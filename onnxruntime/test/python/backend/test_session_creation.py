@@ -55,15 +55,16 @@ class AttachTest(unittest.TestCase):
             self.assertEqual(keywords, {"providers": argument, "enable_fallback": 0})
 
     def test_the_api_for_each_ep(self):
-        # Both APIs of built-in EPs, entries first: one API alone loses options of OpenVINO or of WebGPU.
+        # OpenVINO reads entries and the call, and WebGPU entries. ORT logs the value of an entry that the call repeats.
         self.check_attached(
             {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": False}},
             ("ep.openvinoexecutionprovider.num_of_threads", "2"),
             (OPENVINO, {"num_of_threads": "2"}),
-            ("ep.cudaexecutionprovider.use_tf32", "0"),
             (CUDA, {"use_tf32": "0"}),
             bundled=(CUDA, OPENVINO),
         )
+        entry = "ep.webgpuexecutionprovider.preferredLayout"
+        self.check_attached({WEBGPU: {"preferredLayout": "NCHW"}}, (entry, "NCHW"), (WEBGPU, {}), bundled=(WEBGPU,))
         # A built-in EP can have devices, too.
         self.check_attached({WEBGPU: {}}, (WEBGPU, {}), bundled=(WEBGPU,), devices=[device_of(WEBGPU, plugin=False)])
         htp = {"backend_type": "htp"}
