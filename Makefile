@@ -27,5 +27,5 @@ list: .venv-nox/made
 	touch $@
 
 clean:
-	rm -rf .nox .venv-* .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf .nox .venv-* .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

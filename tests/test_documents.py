@@ -137,7 +137,7 @@ def environment() -> dict[str, str]:
             filter(None, (str(ROOT / "tests" / "kept_series"), os.environ.get("PYTHONPATH")))
         ),
         "KEPT_SERIES": "relu conv",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # hypothesis and others, which the documents do not need
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # which the documents do not need
     }
 
 

@@ -72,7 +72,7 @@ def work(backend: str) -> None:
     import, ``"time"``, or ``""``.
     """
     # All that takes long to import, except the backend itself.
-    for name in ("numpy", "onnx", "onnxruntime", "pytest", "hypothesis.strategies"):
+    for name in ("numpy", "onnx", "onnxruntime", "pytest"):
         importlib.import_module(name)
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:

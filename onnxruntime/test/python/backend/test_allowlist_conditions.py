@@ -23,6 +23,7 @@ import onnxruntime
 from onnxruntime.backend import prepare
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import Process
+from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.errors import NotPermittedError
@@ -219,42 +220,69 @@ class TestWithoutEffect(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+def _at(*eps: str, **fields: object) -> Process:
+    return NEWEST._replace(providers=tuple(f"{ep}ExecutionProvider" for ep in eps), **fields)
+
+
+_SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+_LAYERS, _NAMES = ("session.layer_assignment_settings", "session.name_based_layer_assignment")
+_BF16 = "mlas.enable_gemm_fastmath_arm64_bfloat16"
+_ARM = _at("CPU", machine="arm64")
+# Keys with a value, a process in which the condition is met, and one in which it is not.
+NEEDS = (
+    ("mlas.disable_kleidiai", "1", _ARM, NEWEST),
+    ("mlas.qnbit.force_fp32", "1", NEWEST, _ARM),
+    ("mlas.use_lut_gemm", "1", NEWEST, _ARM),
+    ("session.x64quantprecision", "1", NEWEST._replace(machine="AMD64"), _ARM),
+    ("session.disable_model_compile", "1", _at("OpenVINO"), _at("CUDA")),
+    ("session.disable_cpu_ep_fallback", "1", _at("OpenVINO"), NEWEST),
+    ("session.disable_cpu_ep_fallback", "1", _at("OpenVINO"), _at("OpenVINO", "CPU")),
+    ("session.disable_cpu_ep_fallback", "1", _at("OpenVINO"), _at()),
+    ("session.use_device_allocator_for_initializers", "1", _at("CUDA"), _at("OpenVINO")),
+    (_LAYERS, "gpu:1(=a.b/c,d)", _at("CUDA"), NEWEST),
+    (_NAMES, "npu(a);cpu(b)", _at("QNN"), _at("CUDA")),
+    (_OPTIMIZERS, "ConstantFolding;NotWhereFusion", NEWEST, _at("CPU", release=(1, 24))),
+    (_SHRINKAGE, "cpu:0;gpu:0", _at("CUDA"), NEWEST),
+)
+
+
 class TestRefusedValues(unittest.TestCase):
-    """Values that ORT would reject or ignore, by release, system, model and the other settings."""
+    """Values that ORT would reject or ignore, by release, system, and the other settings."""
 
-    def assert_refused(self, key: str, config: dict, at: Process = NEWEST, **beside: object) -> None:
-        with self.subTest(config=config), self.assertRaises(NotPermittedError) as refused:
-            permit(at, session_config=config, **beside)
-        self.assertEqual((refused.exception.keyword, refused.exception.key), ("session_config", key))
+    def assert_refused(self, key: str, value: str, at: Process = NEWEST, **beside: object) -> None:
+        keyword = "run_config" if key in RUN_CONFIG else "session_config"
+        beside.setdefault(keyword, {})[key] = value
+        with self.subTest(value), self.assertRaises(NotPermittedError) as refused:
+            permit(at, **beside)
+        self.assertEqual((refused.exception.keyword, refused.exception.key), (keyword, key))
+        self.assertTrue(refused.exception.reason.startswith("it requires "))
 
-    def test_the_grammar_of_a_placement(self):
-        """A part appears once, and carries nothing into the log."""
-        at = NEWEST._replace(providers=("CPUExecutionProvider", "CUDAExecutionProvider"))
-        layers, names = ("session.layer_assignment_settings", "session.name_based_layer_assignment")
-        broken = ("", "cpu", "cpu()", "cpu(a", "cpu(a)b", "cpu(a);", "tpu(a)", "cpu(a\nb)", "cpu(a b)", "cpu(%s)")
-        for key, good, bad in (
-            (layers, ("cpu(a,=a)", "cpu(a,ab)", "cpu(a);gpu:1(b)"), ("cpu(a,a)", "cpu(a);gpu(a)", "cpu(=a,b,=a)")),
-            (names, ("cpu(a,ab)", "cpu(a);gpu(b)"), ("cpu(a,a)", "cpu(a);cpu(a)", "cpu(a,b,a)", "cpu(=a)")),
+    def test_the_process(self):
+        for key, value, enough, missing in NEEDS:
+            with self.subTest(key, value=value):
+                keyword = "run_config" if key in RUN_CONFIG else "session_config"
+                permit(enough, **{keyword: {key: value}})
+                self.assert_refused(key, value, missing)
+
+    def test_the_other_settings(self):
+        cuda, options = _at("CUDA"), {"provider_options": {"CUDAExecutionProvider": {"enable_cuda_graph": 1}}}
+        without_arena = {"attributes": {"enable_cpu_mem_arena": False}}
+        permit(cuda, run_config={_SHRINKAGE: "gpu:0"}, **without_arena)
+        permit(run_config={_SHRINKAGE: "cpu:0"}, **options)
+        permit(session_config={_NAMES: "cpu(a)"})
+        permit(session_config={_OPTIMIZERS: "FreeDimensionOverrideTransformer"})
+        for key, value, beside in (
+            (_SHRINKAGE, "cpu:0", without_arena),
+            (_SHRINKAGE, "gpu:0;cpu:0", without_arena),
+            # A replay uses the memory.
+            (_SHRINKAGE, "gpu:0", options),
+            (_SHRINKAGE, "cpu:0;gpu:0", options),
+            (_NAMES, "cpu(a)", {"session_config": {_LAYERS: "cpu(a)"}}),
+            (_OPTIMIZERS, "FreeDimensionOverrideTransformer", {"free_dimension_overrides": {"N": 4}}),
         ):
-            for value in good:
-                self.assertEqual(session_config({key: value}, at), {key: value})
-            for value in (*bad, *broken, "cpu(\u00e9)"):
-                self.assert_refused(key, {key: value}, at)
-
-    def test_the_pass_of_free_dimension_overrides_cannot_be_disabled_with_overrides(self):
-        config = {_OPTIMIZERS: "ConstantFolding;FreeDimensionOverrideTransformer"}
-        self.assertEqual(session_config(config), config)
-        self.assert_refused(_OPTIMIZERS, config, free_dimension_overrides={"N": 4})
-
-    def test_two_ways_to_place_nodes(self):
-        one = {"session.name_based_layer_assignment": "cpu(a)"}
-        other = {"session.layer_assignment_settings": "cpu(a)"}
-        self.assertEqual(session_config(one), one)
-        for both in ({**one, **other}, {**other, **one}):
-            self.assert_refused(*one, both)
+            self.assert_refused(key, value, cuda, **beside)
 
     def test_bfloat16_on_arm(self):
-        key = "mlas.enable_gemm_fastmath_arm64_bfloat16"
         for features, machine, system, permitted in (
             ("Features\t: fp asimd bf16 i8mm\n", "aarch64", "Linux", True),
             ("Features\t: fp asimd\n", "aarch64", "Linux", False),
@@ -265,9 +293,9 @@ class TestRefusedValues(unittest.TestCase):
             at = NEWEST._replace(machine=machine, system=system)
             with self.subTest(machine, system=system), mock.patch("builtins.open", mock.mock_open(read_data=features)):
                 if permitted:
-                    self.assertEqual(session_config({key: 1}, at), {key: "1"})
+                    self.assertEqual(session_config({_BF16: 1}, at), {_BF16: "1"})
                 else:
-                    self.assert_refused(key, {key: 1}, at)
+                    self.assert_refused(_BF16, "1", at)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import test_request as request_tests
 from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes
 
@@ -31,104 +30,52 @@ SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 GRAPH_ID = "gpu_graph_id"
 CLOSED, OPEN = (two_nodes((size, 3)).SerializeToString() for size in (2, "N"))  # with fixed shapes, or without
 WRITES = "session.collect_node_memory_stats_to_file"
+EVERYTHING = {
+    "provider_options": {CPU: {}},
+    "session_config": {PREPACKING: True, SPINNING: "0"},
+    "run_config": {GRAPH_ID: 3},
+    "session_options": {"logid": "mine", "execution_mode": "ORT_PARALLEL"},
+    "free_dimension_overrides": {"N": 2},
+}
+NO_SUCH_EP = {"provider_options": {"NoSuchExecutionProvider": {}}}
 
 
 def prepare(model=CLOSED, **keywords):
     return onnxruntime.backend.prepare(model, **keywords)
 
 
-class BadInputTest(request_tests.BadInputTest):
-    """The configuration in the environment does not change the errors for arguments."""
-
-    def setUp(self):
-        configuration = {"session_config": {PREPACKING: 0}, "run_config": {SHRINKAGE: "cpu:0"}}
-        self.enterContext(environment(configuration))
-
-
 class AppliedTest(unittest.TestCase):
-    EVERYTHING = {  # noqa: RUF012
-        "provider_options": {CPU: {}},
-        "session_config": {PREPACKING: True, SPINNING: "0"},
-        "run_config": {GRAPH_ID: 3},
-        "session_options": {"logid": "mine", "execution_mode": "ORT_PARALLEL"},
-        "free_dimension_overrides": {"N": 2},
-    }
-
-    def check_everything(self) -> None:
-        rep = prepare(OPEN)
-        self.assertEqual(rep.providers, (CPU,))
-        self.assertEqual(dict(rep.node_assignment), {CPU: 2})  # recorded because EPs are named
-        self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
-        self.assertEqual(dict(rep.run_config), {GRAPH_ID: "3"})
-        self.assertEqual(dict(rep.session_options), {"logid": "mine", "execution_mode": "ORT_PARALLEL"})
-        self.assertEqual(rep.session.get_inputs()[0].shape, [2, 3])
-        np.testing.assert_array_equal(rep.run([X])[0], abs(X))
-
     def test_json_and_file(self):
-        with environment(self.EVERYTHING):
-            self.check_everything()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "configuration.json")
-            for encoding in ("utf-8", "utf-8-sig"):  # some editors write a byte order mark
-                path.write_text(json.dumps(self.EVERYTHING), encoding=encoding)
-                with environment(f"@{path}"):
-                    self.check_everything()
+            for text, encoding in ((EVERYTHING, ""), (f"@{path}", "utf-8"), (f"@{path}", "utf-8-sig")):
+                if encoding:  # some editors write a byte order mark
+                    path.write_text(json.dumps({"$schema": "./schema.json", **EVERYTHING}), encoding=encoding)
+                with self.subTest(encoding), environment(text):
+                    rep = prepare(OPEN)
+                self.assertEqual(rep.providers, (CPU,))
+                self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
+                self.assertEqual(dict(rep.run_config), {GRAPH_ID: "3"})
+                self.assertEqual(dict(rep.session_options), {"logid": "mine", "execution_mode": "ORT_PARALLEL"})
+                self.assertEqual(rep.session.get_inputs()[0].shape, [2, 3])
+                np.testing.assert_array_equal(rep.run([X])[0], abs(X))
 
-    def test_the_schema_for_editors_is_ignored(self):
-        with environment({"$schema": "./schema.json", "session_config": {PREPACKING: 1}}):
-            self.assertEqual(prepare(OPEN).configuration(), {"session_config": {PREPACKING: "1"}})
-        for wrong in ({"$schema": {}}, {"permit": {"$schema": "x"}}, {"session_config": {"$schema": "x"}}):
-            with self.subTest(wrong), environment(wrong), self.assertRaisesRegex(RuntimeError, r"\$schema"):
-                prepare(OPEN)
-
-
-class PrecedenceTest(unittest.TestCase):
     def test_keywords_win_key_by_key(self):
         with environment({"session_config": {PREPACKING: 1, SPINNING: 1}, "run_config": {GRAPH_ID: 3}}):
             rep = prepare(session_config={SPINNING: 0}, run_config={GRAPH_ID: -1, SHRINKAGE: "cpu:0"})
+            for nothing in (None, {}):
+                self.assertEqual(dict(prepare(session_config=nothing).session_config), {PREPACKING: "1", SPINNING: "1"})
         self.assertEqual(dict(rep.session_config), {PREPACKING: "1", SPINNING: "0"})
         self.assertEqual(dict(rep.run_config), {GRAPH_ID: "-1", SHRINKAGE: "cpu:0"})
-        with environment({"session_options": {"logid": "a", "log_severity_level": 3}}):
+        with environment({"session_options": {"logid": "a"}, "free_dimension_overrides": {"N": 3}}):
             for keywords, wins in (
                 ({}, "a"),
                 ({"session_options": {"logid": "b"}}, "b"),
                 ({"session_options": {"logid": "b"}, "logid": "c"}, "c"),
             ):
-                self.assertEqual(prepare(**keywords).session_options, {"logid": wins, "log_severity_level": 3})
-        with environment({"free_dimension_overrides": {"N": 3}}):
-            rep = prepare(OPEN, free_dimension_overrides={"N": 4})
-            self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
-
-    def test_settings_that_the_caller_specifies_too(self):
-        ep = {"provider_options": {"NoSuchExecutionProvider": {}}}
-        ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
-        for config, keywords in ((ep, ep), (ours, theirs)):
-            with environment(config), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
-                prepare(**keywords)
-            self.assertNotIn(VARIABLE, str(refused.exception))
-
-    def test_a_warning_about_an_attribute_of_the_caller(self):
-        config = {"session_options": {"inter_op_num_threads": 3}}
-        for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
-            with environment(config), self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"):
-                (warning,) = prepare(**keywords).warnings
-            self.assertEqual(VARIABLE in warning, of_environment)
-        with environment({"session_config": {PREPACKING: 1}}), self.assertWarnsRegex(RuntimeWarning, GRAPH_ID):
-            (warning,) = prepare(run_config={GRAPH_ID: 3}).warnings
-        self.assertNotIn(VARIABLE, warning)
-
-    def test_eps_of_the_environment_that_contradict_the_device(self):
-        requested = request.Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
-        with self.assertRaises(NotPermittedError) as raised:
-            errors.reject(errors.Place("device"), "")
-        blamed = requested.with_origin(raised.exception)
-        self.assertNotIsInstance(blamed, NotPermittedError)
-        self.assertIn(VARIABLE, str(blamed))
-
-    def test_a_keyword_that_names_nothing_wins_nothing(self):
-        with environment({"session_config": {PREPACKING: 1}}):
-            for nothing in (None, {}):
-                self.assertEqual(dict(prepare(session_config=nothing).session_config), {PREPACKING: "1"})
+                rep = prepare(OPEN, free_dimension_overrides={"N": 4}, **keywords)
+                self.assertEqual(rep.session_options, {"logid": wins})
+                self.assertEqual(rep.session.get_inputs()[0].shape, [4, 3])
 
     def test_option_by_option_inside_an_ep_and_the_callers_eps_first(self):
         ours = {OPENVINO: {"num_of_threads": 2}, CUDA: {"use_tf32": 1, "device_id": 1}}
@@ -139,83 +86,23 @@ class PrecedenceTest(unittest.TestCase):
             [(CUDA, {"use_tf32": 0, "device_id": 1}), (CPU, {}), (OPENVINO, {"num_of_threads": 2})],
         )
 
-
-class OpenSessionTest(unittest.TestCase):
-    CONFIG = {  # noqa: RUF012
-        "provider_options": {"NoSuchExecutionProvider": {}},
-        "session_config": {WRITES: "x"},
-        "run_config": {GRAPH_ID: 3},
-    }
-
-    def test_only_the_run_config_applies(self):
+    def test_only_the_run_config_applies_to_a_session_of_the_caller(self):
+        prepared = prepare(run_config={GRAPH_ID: 1})
         session = prepare()._session
-        with environment(self.CONFIG):
-            rep = onnxruntime.backend.prepare(session)
-            self.assertEqual(dict(rep.run_config), {GRAPH_ID: "3"})
-            rep = onnxruntime.backend.prepare(session, run_config={GRAPH_ID: 4})
-            self.assertEqual(dict(rep.run_config), {GRAPH_ID: "4"})
-
-    def test_a_prepared_model_stays_as_it_was_prepared(self):
-        rep = prepare(run_config={GRAPH_ID: 1})
-        with environment(self.CONFIG):
-            self.assertIs(onnxruntime.backend.prepare(rep), rep)
-            self.assertEqual(
-                dict(onnxruntime.backend.prepare(rep, run_config={SHRINKAGE: "cpu:0"}).run_config),
-                {GRAPH_ID: "1", SHRINKAGE: "cpu:0"},
-            )
-
-    def test_a_broken_value_is_an_error_all_the_same(self):
-        session = prepare()._session
+        with environment({**NO_SUCH_EP, "session_config": {WRITES: "x"}, "run_config": {GRAPH_ID: 3}}):
+            self.assertEqual(dict(prepare(session).run_config), {GRAPH_ID: "3"})
+            self.assertEqual(dict(prepare(session, run_config={GRAPH_ID: 4}).run_config), {GRAPH_ID: "4"})
+            # A prepared model stays as it was prepared.
+            self.assertIs(prepare(prepared), prepared)
+            added = prepare(prepared, run_config={SHRINKAGE: "cpu:0"})
+            self.assertEqual(dict(added.run_config), {GRAPH_ID: "1", SHRINKAGE: "cpu:0"})
         for broken in ("{", {"run_config": {GRAPH_ID: 5000}}):
             with environment(broken), self.assertRaisesRegex(RuntimeError, VARIABLE):
-                onnxruntime.backend.prepare(session)
+                prepare(session)
 
 
-class BrokenTest(unittest.TestCase):
-    def test_what_it_cannot_be(self):
-        deep = "[" * 100_000
-        for text, why in (
-            ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
-            ('{"session_config": {}} {}', "not JSON[^@]*$"),
-            ("[]", "must be an object"),
-            ('{"plugins": "a"}', "plugins must be a list of package names and EP=LIBRARY texts, not 'a'"),
-            ('{"session_config": null}', "session_config must be an object"),
-            ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),
-            ('{"session_configs": {}}', "Did you mean session_config"),
-            ('{"providers": {}}', "Did you mean provider_options"),
-            (
-                '{"no_such": 1}',
-                "'no_such' is not a part of a configuration. Expected one of .*permit, trusted. Attributes",
-            ),
-            ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
-            ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
-            ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
-            ('{"run_config": {"gpu_graph_id": 1e999}}', "'1e999' is not a finite number"),
-            ('{"run_config": {"gpu_graph_id": ' + "1" * 9999 + "}}", "digits"),
-            (deep, "nested too deeply"),
-            ("@", "no path of a file"),
-            ("@/no/such/file.json", "No such file.*'/no/such/file.json'"),
-            (f"@{os.path.dirname(__file__)}", "directory"),
-        ):
-            with self.subTest(text[:60]), environment(text), no_session_opens():
-                with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: .*{why}") as refused:
-                    prepare()
-                self.assertNotIn("\n", str(refused.exception))
-
-    def test_a_file_that_is_no_text_or_endless(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "configuration.json")
-            for content, why in (
-                (b"\xff\xfe{}", "not UTF-8. Save it as UTF-8"),
-                ("{}".encode("utf-16"), "not UTF-8. Save it as UTF-8"),
-                (b" " * ((1 << 24) - 1) + b"{}", "too long"),
-            ):
-                path.write_bytes(content)
-                with environment(f"@{path}"), self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used.*{why}"):
-                    prepare()
-            path.write_bytes(b" " * ((1 << 24) - 2) + b"{}")
-            with environment(f"@{path}"):
-                prepare()
+class OriginTest(unittest.TestCase):
+    """An error or a warning says if only the environment specifies the setting."""
 
     def test_the_same_allowlist(self):
         for config, place in (
@@ -223,7 +110,7 @@ class BrokenTest(unittest.TestCase):
             ({"session_config": {PREPACKING: None}}, rf"session_config\['{PREPACKING}'\]"),
             ({"session_config": {"session.disable_cpu_ep_fallback": 1}}, "an execution provider"),
             ({"run_config": {GRAPH_ID: 1.5}}, rf"run_config\['{GRAPH_ID}'\]: invalid value 1\.5"),
-            ({"provider_options": {"NoSuchExecutionProvider": {}}}, r"provider_options\['NoSuch"),
+            (NO_SUCH_EP, r"provider_options\['NoSuch"),
             ({"session_options": {"no_such": 1}}, r"session_options\['no_such'\]"),
             ({"free_dimension_overrides": {"N": 2}}, "no dimension"),
         ):
@@ -232,15 +119,73 @@ class BrokenTest(unittest.TestCase):
                 with self.assertRaisesRegex(RuntimeError, message) as refused:
                     prepare()
                 self.assertNotIsInstance(refused.exception, NotPermittedError)
-
-    def test_while_the_model_would_configure(self):
         with (
             environment({"run_config": {GRAPH_ID: 3}}),
             mock.patch.dict(os.environ, {"ORT_LOAD_CONFIG_FROM_MODEL": "1"}),
-            no_session_opens(),
             self.assertRaisesRegex(RuntimeError, f"ORT_LOAD_CONFIG_FROM_MODEL.*{VARIABLE}"),
         ):
             prepare()
+
+    def test_settings_that_the_caller_specifies_too(self):
+        ours, theirs = ({"session_config": {PREPACKING: value}} for value in (1, "x"))
+        for config, keywords in ((NO_SUCH_EP, NO_SUCH_EP), (ours, theirs)):
+            with environment(config), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                prepare(**keywords)
+            self.assertNotIn(VARIABLE, str(refused.exception))
+
+    def test_warnings(self):
+        config = {"session_options": {"inter_op_num_threads": 3}}
+        for keywords, of_environment in (({}, True), ({"inter_op_num_threads": 2}, False)):
+            with environment(config), self.assertWarnsRegex(RuntimeWarning, "inter_op_num_threads"):
+                (warning,) = prepare(**keywords).warnings
+            self.assertEqual(VARIABLE in warning, of_environment)
+
+    def test_eps_of_the_environment_that_contradict_the_device(self):
+        requested = request.Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
+        with self.assertRaises(NotPermittedError) as raised:
+            errors.reject(errors.Place("device"), "")
+        blamed = requested.with_origin(raised.exception)
+        self.assertNotIsInstance(blamed, NotPermittedError)
+        self.assertIn(VARIABLE, str(blamed))
+
+
+class BrokenTest(unittest.TestCase):
+    def test_values_that_are_no_configuration(self):
+        with tempfile.TemporaryDirectory() as folder:
+            utf_16, endless = Path(folder, "utf_16.json"), Path(folder, "endless.json")
+            utf_16.write_bytes("{}".encode("utf-16"))
+            endless.write_bytes(b" " * ((1 << 24) - 1) + b"{}")
+            for text, why in (
+                ("", "it is empty"),
+                (" \n", "it is empty"),
+                ("x", "not JSON.*line 1 column 1.*To specify a file, write @ and its path"),
+                ('{"session_config": {}} {}', "not JSON[^@]*$"),
+                ("[]", "must be an object"),
+                ('{"plugins": "a"}', "plugins must be a list of package names and EP=LIBRARY texts, not 'a'"),
+                ('{"session_config": null}', "session_config must be an object"),
+                ('{"$schema": {}}', r"\$schema"),
+                ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),
+                ('{"session_configs": {}}', "Did you mean session_config"),
+                ('{"no_such": 1}', "'no_such' is not a part of a configuration. Expected one of .*permit, trusted. Attributes"),
+                ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
+                ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
+                ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
+                ('{"run_config": {"gpu_graph_id": 1e999}}', "'1e999' is not a finite number"),
+                ('{"run_config": {"gpu_graph_id": ' + "1" * 9999 + "}}", "digits"),
+                ("[" * 100_000, "nested too deeply"),
+                ("@", "no path of a file"),
+                ("@/no/such/file.json", "No such file.*'/no/such/file.json'"),
+                (f"@{folder}", "directory"),
+                (f"@{utf_16}", "not UTF-8. Save it as UTF-8"),
+                (f"@{endless}", "too long"),
+            ):
+                with self.subTest(text[:60]), environment(text), no_session_opens():
+                    with self.assertRaisesRegex(RuntimeError, f"{VARIABLE} cannot be used: .*{why}") as refused:
+                        prepare()
+                    self.assertNotIn("\n", str(refused.exception))
+            endless.write_bytes(b" " * ((1 << 24) - 2) + b"{}")
+            with environment(f"@{endless}"):
+                prepare()
 
 
 if __name__ == "__main__":
