@@ -166,7 +166,10 @@ class BrokenTest(unittest.TestCase):
                 ('{"$schema": {}}', r"\$schema"),
                 ('{"provider_options": {"CPUExecutionProvider": 1}}', r"\['CPUExecutionProvider'\] must be an object"),
                 ('{"session_configs": {}}', "Did you mean session_config"),
-                ('{"no_such": 1}', "'no_such' is not a part of a configuration. Expected one of .*permit, trusted. Attributes"),
+                (
+                    '{"no_such": 1}',
+                    "'no_such' is not a part of a configuration. Expected one of .*permit, trusted. Attributes",
+                ),
                 ('{"run_config": {}, "run_config": {}}', "duplicate key 'run_config'"),
                 ('{"session_config": {"a": 1, "b": 2, "a": 1}}', "duplicate key 'a'"),
                 ('{"run_config": {"gpu_graph_id": NaN}}', "'NaN' is not a finite number"),
