@@ -26,7 +26,7 @@ from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.environment import trusted, variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
-from onnxruntime.backend.explanations import opsets
+from onnxruntime.backend.explanations import model_file, opsets
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.limits import Limits
@@ -293,8 +293,6 @@ def _checked(model: ModelProto) -> bytes:
         serialized = model.SerializeToString()
         check_model(serialized)
     except ValidationError as error:
-        from onnxruntime.backend.explanations import model_file  # for few calls  # noqa: PLC0415
-
         problem = model_file.missing_data(model)
         if not problem:
             raise

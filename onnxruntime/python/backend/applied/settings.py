@@ -15,6 +15,7 @@ from onnxruntime.backend.allowlist.rules import NOTHING, Setting, Texts
 from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.environment.configuration import places
 from onnxruntime.backend.errors import Place, warn_each
+from onnxruntime.backend.explanations import missing_providers
 from onnxruntime.backend.provider_names import ON_ANY_DEVICE
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.creation import Construction
@@ -84,8 +85,6 @@ def _why_on_cpu(session: InferenceSession, permit: Permit) -> str:
         return ""
     missing = [name for name in permit.providers if name not in providers]
     if missing:
-        from onnxruntime.backend.explanations import missing_providers  # for few calls  # noqa: PLC0415
-
         return f"ORT could not use {', '.join(missing)}. {missing_providers.advice(missing)}"
     if permit.explicit:
         return ""

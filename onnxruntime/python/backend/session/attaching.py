@@ -17,6 +17,7 @@ from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NOTHING, Settings, Texts
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, reject, reject_value
+from onnxruntime.backend.explanations import failures
 from onnxruntime.backend.provider_names import OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.session import presence
 
@@ -79,8 +80,6 @@ def attach(
             else:
                 _attach_built_in(options, name, texts)
         except Exception as error:
-            from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
-
             failures.explain_attaching(error, name, texts, of_caller=name not in devices and name not in trusted)
     return texts_by_ep, None
 

@@ -17,6 +17,7 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.explanations import failures, missing_providers
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.provider_names import TENSORRT
 from onnxruntime.backend.session import attaching, free_dimensions
@@ -101,8 +102,6 @@ class Construction:
                 session = self._construct(providers, 0)
                 break
             except (RuntimeError, ValueError) as error:
-                from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
-
                 failures.reject_setting(error, self.permit)
         else:  # ORT's own fallback prints a banner
             session = self._construct(without_tensorrt, 1)
@@ -115,16 +114,12 @@ class Construction:
         try:
             session = self._construct(self.providers, 0)
         except Exception as error:
-            from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
-
             # The options of the operator can be at fault, and ORT's error can contain them.
             options = () if self.permit.trusted else self.providers or ()
             failures.explain_providers(error, specified, options)
             raise
         attached = session.get_providers()
         if [name for name in attached if name in specified] != specified:
-            from onnxruntime.backend.explanations import missing_providers  # for few calls  # noqa: PLC0415
-
             missing = [name for name in specified if name not in attached]
             text = f"ORT created the session with {', '.join(attached)}, but provider_options specifies"
             advice = missing_providers.advice(missing)
@@ -171,8 +166,6 @@ def create(construction: Construction, parts: Iterable[SessionPart]) -> Inferenc
     except NotPermittedError:
         raise
     except Exception as error:
-        from onnxruntime.backend.explanations import failures  # for few calls  # noqa: PLC0415
-
         failures.explain(error, construction.permit, construction.model)
         raise
     if construction.permit.sizes:

@@ -19,6 +19,7 @@ from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.session_config import FOLDING_CAP, MOST_FOLDED, SESSION_CONFIG
 from onnxruntime.backend.errors import Place, reject, show
+from onnxruntime.backend.explanations import model_file
 from onnxruntime.backend.session import model_outline
 
 _KEYWORD = "free_dimension_overrides"
@@ -42,8 +43,6 @@ def _input_shapes(source: str | bytes) -> dict[str, list]:
     try:
         model = model_outline.outline(source, "input")
     except Exception as error:
-        from onnxruntime.backend.explanations import model_file  # for few calls  # noqa: PLC0415
-
         problem = model_file.problem(source, unreadable=True) or f"{_KEYWORD} requires a model that onnx can read"
         raise RuntimeError(f"{problem}. onnx error: {error}") from None
     shapes = {}

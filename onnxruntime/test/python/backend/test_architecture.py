@@ -51,7 +51,6 @@ IN_FUNCTIONS = {
     "difflib",
     "unittest",
     f"{PACKAGE}.capture.sessions",
-    f"{PACKAGE}.explanations",
     f"{PACKAGE}.locks",
     f"{PACKAGE}.openvino.sessions",
 }

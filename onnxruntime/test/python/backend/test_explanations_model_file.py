@@ -20,7 +20,8 @@ from unittest import mock
 
 import numpy as np
 import onnx
-from helpers.models import two_nodes
+from helpers.children import run_code
+from helpers.models import reads_linux, two_nodes
 from helpers.observable_models import in_ort_format
 from onnx import numpy_helper
 
@@ -126,6 +127,22 @@ class ModelFileTest(unittest.TestCase):
             self.subTest("permission"),
         ):
             self.assertRegex(model_file.problem(str(self.put(MODEL)), True), "cannot be read: not yours$")
+
+    @reads_linux
+    def test_no_file_handle_is_left(self):
+        """An import that the explanation needs would fail, and hide ORT's error."""
+        code = """if True:
+            import os, resource, sys
+            import onnxruntime.backend
+            resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 4096))
+            try:
+                onnxruntime.backend.prepare(sys.argv[1])
+            except Exception as error:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+                print(type(error).__name__, error)
+        """
+        done = run_code(code, str(self.put(MODEL)))
+        self.assertRegex(done.stdout, "^Fail The model cannot be read: Too many open files")
 
     def test_extensions(self):
         content = in_ort_format(MODEL)
