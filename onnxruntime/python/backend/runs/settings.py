@@ -43,7 +43,7 @@ class Overrides:
 
     def __init__(self, session: InferenceSession | None, prepared: Texts) -> None:
         self._session = session  # if it is ORT's
-        trusted = state_of(session).trusted if session else NOTHING
+        trusted = NOTHING if session is None else state_of(session).trusted
         self.prepared = RunSettings({}, prepared, trusted.get("run_config", NOTHING))
         self._kept: dict[tuple | None, RunSettings] = {}  # by the arguments of the run
         self._allowlist: Allowlist | None = None  # of the environment, which a run with settings reads
