@@ -70,8 +70,9 @@ def confirm(session: InferenceSession, construction: Construction) -> Applied:
         for name, sentence in sentences.items():
             unconfirmed.setdefault(keyword, {})[name] = configuration[keyword][name]
             warnings.append(sentence)
-    for place, _ in places(permit.trusted):
-        unconfirmed.setdefault(place.provider or place.keyword, {})[place.key] = "trusted"  # not the value
+    if permit.trusted:
+        for place, _ in places(permit.trusted):
+            unconfirmed.setdefault(place.provider or place.keyword, {})[place.key] = "trusted"  # not the value
     given = permit.warnings  # already
     if warnings:
         given += warn_each(warnings)
