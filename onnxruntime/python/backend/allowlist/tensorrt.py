@@ -55,6 +55,9 @@ BUILT_IN = Table(
                 "trt_builder_optimization_level=2"
             )
         },
+        "set by another argument": {
+            "precision_mode": "a name of Triton. Pass trt_fp16_enable, trt_bf16_enable or trt_int8_enable"
+        },
         "not verified": {
             "trt_profile_min_shapes trt_profile_max_shapes trt_profile_opt_shapes": (
                 "if ORT cannot parse the value, it logs this and ignores the value. The effect was not verified, "

@@ -157,6 +157,7 @@ REFUSED = {
             has_user_compute_stream trt_external_data_bytestream_size trt_force_timing_cache
             trt_onnx_bytestream_size trt_preview_features
         """,
+        "set by another argument": "precision_mode",
         "writes files": """
             trt_dump_ep_context_model trt_dump_subgraphs trt_engine_cache_enable trt_engine_cache_path
             trt_engine_cache_prefix trt_ep_context_embed_mode trt_ep_context_file_path
