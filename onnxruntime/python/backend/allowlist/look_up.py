@@ -351,5 +351,5 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
         if name in LIMITS:
             reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
         if re.fullmatch(_LIKE_A_LIMIT, name.lower()):
-            reject(Place(name), suggestions.instead_of_limit(name, value), show(value))
+            reject(Place(name), suggestions.instead_of_limit(name), show(value))
     return warn_each([suggestions.ignored_keyword(name, value) for name, value in ignored.items()])

@@ -9,7 +9,6 @@ The sentences show a caller's values as :func:`errors.show` does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -29,8 +28,6 @@ _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5  # shorter parts are in too many names
 _MOST_SUGGESTED = 3
 _SUFFIX = "executionprovider"
-# The unit at the end of the name of a limit, and how many of them are a second.
-_UNITS = {"(ms|msecs?|millis|milliseconds?)": 1e3, "(us|usecs?|micros|microseconds?)": 1e6, "min(ute)?s?": 1 / 60}
 # What replaces keyword arguments of InferenceSession.
 _INSTEAD = {
     "sess_options": "Pass attributes as keyword arguments, such as intra_op_num_threads=2, and config entries in "
@@ -68,9 +65,7 @@ def similar_provider(name: str) -> str:
 def unknown_provider(name: str) -> str:
     """Return sentences that suggest an EP with a similar name, or that list the known EPs."""
     sentence = similar_provider(name)
-    if sentence.endswith("?"):
-        return sentence
-    return f"{sentence}. {REGISTER}"
+    return sentence if sentence.endswith("?") else f"{sentence}. {REGISTER}"
 
 
 def device(requested: object, supported: list[str]) -> str:
@@ -157,17 +152,11 @@ def with_option(name: str) -> list[str]:
     return sorted(eps, key=lambda ep: ep != CUDA)
 
 
-def instead_of_limit(name: str, value: Any) -> str:
-    """Return the sentences that replace another name of a limit, such as ``timeout_ms=100``."""
+def instead_of_limit(name: str) -> str:
+    """Return the sentences that replace another name of a limit, such as ``timeout_ms``."""
     if name.lower().startswith("cancel"):
         return "only cancellation cancels runs. Pass cancellation=Cancellation() to rep.run or run"
-    seconds = "SECONDS"
-    if type(value) in (int, float) and 0 < value < 1e12:
-        for ending, of_a_second in _UNITS.items():
-            if re.search(f"{ending}$", name.lower()):
-                value /= of_a_second
-        seconds = f"{value:g}"
-    return f"only timeout limits a run, in seconds. Pass timeout={seconds} to rep.run or run"
+    return "only timeout limits a run, in seconds. Pass timeout=SECONDS to rep.run or run"
 
 
 def why_unknown(table: Table, place: Place) -> str:

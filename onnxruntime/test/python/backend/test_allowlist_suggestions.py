@@ -15,7 +15,7 @@ from helpers.models import no_session_opens, open_session, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import suggestions
-from onnxruntime.backend.allowlist.providers import NO_OPTIONS, PROVIDERS
+from onnxruntime.backend.allowlist.providers import NO_OPTIONS
 from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import NotPermittedError, Place
@@ -23,6 +23,7 @@ from onnxruntime.backend.errors import NotPermittedError, Place
 CPU = "CPUExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"
+MIGRAPHX = "MIGraphXExecutionProvider"
 X = np.ones((2, 3), np.float32)
 
 
@@ -32,49 +33,34 @@ def why_unknown(keyword: str, name: str, table: Table | None = None) -> str:
 
 class UnknownNamesTest(unittest.TestCase):
     def test_similar_names(self):
-        spinning = "'session.intra_op.allow_spinning'"
+        spinning = "session.intra_op.allow_spinning"
         for keyword, name, expected in (
-            ("session_config", "session.disable_prepackin", "'session.disable_prepacking'"),
-            ("session_config", "SESSION.DISABLE_PREPACKING", "'session.disable_prepacking'"),
-            ("session_config", " session.disable_prepacking\n", "'session.disable_prepacking'"),
-            ("run_config", "gpu_graph_ids", "'gpu_graph_id'"),
-            ("run_config", "gpu_graph_id ".rjust(100), "'gpu_graph_id'"),
-            # Keys with a prefix.
-            ("session_config", "session.intra_op.allow_spining", spinning),
-            ("session_config", "session.intra_op.spin_duration_ms", "'session.intra_op.spin_duration_us'"),
+            ("session_config", "SESSION.DISABLE_PREPACKIN", "'session.disable_prepacking'?"),
+            ("run_config", "gpu_graph_ids".rjust(100), "'gpu_graph_id'?"),
+            (
+                "session_config",
+                "session.intra_op.spin_duration_ms",
+                "'session.intra_op.spin_duration_us'?",
+            ),  # of a prefix
             # The words at the end of a name.
-            ("session_config", "allow-spinning", f"{spinning} or 'session.inter_op.allow_spinning'"),
-            ("session_options", "num_threads", "'inter_op_num_threads' or 'intra_op_num_threads'"),
-            ("session_options", "optimization-level", "'graph_optimization_level'"),
+            ("session_config", "allow-spinning", f"'{spinning}' or 'session.inter_op.allow_spinning'?"),
+            ("session_options", "optimization-level", "'graph_optimization_level'?"),
             # Names of other keyword arguments.
-            ("run_config", "allow_spinning", "session_config['session.intra_op.allow_spinning']"),
-            ("session_config", "graph_id", "run_config['gpu_graph_id']"),
+            ("run_config", "allow_spinning", f"session_config['{spinning}']"),
             ("session_config", "device_id", "provider_options['CUDAExecutionProvider']['device_id']"),
+            # Too long, a prefix alone, and a part of many names.
+            ("run_config", "gpu_graph_id".rjust(101), None),
+            *(("session_config", name, None) for name in ("session.", "session.foo", "op", "", "\0", "x" * 10**6)),
+            # The place of a name.
+            ("session_config", "gpu_graph_id", "It belongs in run_config"),
+            ("run_config", "log_severity_level", "It belongs in session_options or the keyword arguments of run"),
+            ("session_options", "provider_options", "It belongs in the keyword arguments of prepare"),
+            ("run_config", "zzzzzzz", "run `python -m onnxruntime.backend options run`"),
         ):
-            with self.subTest(keyword, name=name):
+            with self.subTest(keyword, name=name[:40]):
                 why = why_unknown(keyword, name)
-                self.assertIn("Did you mean", why)
-                self.assertIn(expected, why)
-        cuda = suggestions.why_unknown(PROVIDERS[CUDA]["built-in"], Place("provider_options", CUDA, "cuda_mem_limit"))
-        self.assertEqual(cuda, "unknown option. Did you mean 'gpu_mem_limit'?")
-
-    def test_names_without_a_similar_one(self):
-        # Too long, a prefix alone, and a part of many names.
-        self.assertNotIn("Did you mean", why_unknown("run_config", "gpu_graph_id ".rjust(101)))
-        for name in (
-            "session.",
-            "session.foo",
-            "session.intra_op.",
-            "session",
-            "op",
-            "ses",
-            "",
-            "\0",
-            "x" * 10**6,
-            "_",
-        ):
-            with self.subTest(name[:30]):
-                self.assertNotIn("Did you mean", why_unknown("session_config", name))
+                self.assertEqual("Did you mean" in why, "[" in (expected or "") or (expected or "").endswith("?"))
+                self.assertIn(expected or "unknown key", why)
 
     def test_at_most_three_names(self):
         known = ["first_level", "second_level", "third_level", "fourth_level"]
@@ -84,47 +70,27 @@ class UnknownNamesTest(unittest.TestCase):
             self.assertEqual(listed, int(count <= 3))
         self.assertEqual(why_unknown("session_config", "device_id", NO_OPTIONS).count("['device_id']"), 3)
 
-    def test_the_place_of_a_name(self):
-        for keyword, name, end in (
-            ("session_config", "gpu_graph_id", "It belongs in run_config"),
-            ("run_config", "log_severity_level", "It belongs in session_options or the keyword arguments of run"),
-            ("session_options", "provider_options", "It belongs in the keyword arguments of prepare"),
-            ("run_config", "zzzzzzz", "run `python -m onnxruntime.backend options run`"),
-            ("session_options", "zzzzzzz", "unknown attribute"),
-        ):
-            self.assertTrue(why_unknown(keyword, name).endswith(end), name)
-        of_cpu = suggestions.why_unknown(NO_OPTIONS, Place("provider_options", CPU, "x"))
-        self.assertIn(f"Use provider_options={{'{CPU}': {{}}}}", of_cpu)
-
     def test_providers(self):
-        for name, meant in (
-            ("cuda", CUDA),
-            ("CudaExecutionProvider", CUDA),
-            ("CUDAExecutionProvidr", CUDA),
-            ("OpenVIN", OPENVINO),
-            ("TensorRT", "TensorrtExecutionProvider"),
-            ("ROCMExecutionProvider", "MIGraphXExecutionProvider"),
-        ):
+        for name, meant in (("cuda", CUDA), ("CUDAExecutionProvidr", CUDA), ("OpenVIN", OPENVINO), ("ROCM", MIGRAPHX)):
             self.assertIn(f"Did you mean '{meant}'?", suggestions.unknown_provider(name))
-        for name in ("Foo", "XExecutionProvider", "ExecutionProvider", "", "x" * 10**6):
+        for name in ("Foo", "ExecutionProvider", "", "x" * 10**6):
             with self.subTest(name[:30]):
                 self.assertIn(f"Known: {CPU}", suggestions.unknown_provider(name))
                 self.assertEqual(suggestions.provider_named(name), "")
 
     def test_devices(self):
         supported = ["CPU", "CUDA", "GPU"]
-        for given, meant in (("cuda", "'CUDA'"), ("cuda:1", "'CUDA:1'"), ("Cpu", "'CPU'"), (" CUDA", "'CUDA'")):
-            self.assertIn(meant, suggestions.device(given, supported))
-        for given in ("CUDA", "CUDA:100", "TPU", "TPU:1", None, 1, {}, "cuda" * 100, "cuda".rjust(101)):
-            self.assertEqual(suggestions.device(given, supported), "")
-        for given, device, form in (
-            ("cuda", "CPU", "'CUDA'"),
-            ("CPU", "CUDA", f"{{'{CPU}': {{}}}}"),  # as on a base with CUDA
-            (CPU, "CPU", f"{{'{CPU}': {{}}}}"),
-            ([CPU], "CPU", f"{{'{CPU}': {{}}}}"),
-            ("CPU:1", "CPU", "The only index of CPU is 0"),
+        for given, advice in (
+            ("cuda:1", "Did you mean 'CUDA:1'? "),
+            (" Cpu", "Did you mean 'CPU'? "),
+            ("CPU:1", "The only index of CPU is 0. "),
+            (CPU, f"Use provider_options={{'{CPU}': {{}}}}. "),
+            ([CPU], f"Use provider_options={{'{CPU}': {{}}}}. "),
+            *((given, "") for given in ("CUDA:100", "TPU:1", None, {}, "cuda".rjust(101))),
         ):
-            self.assertIn(form, suggestions.device(given, [device]))
+            with self.subTest(given):
+                self.assertEqual(suggestions.device(given, supported), advice)
+        self.assertIn(f"{{'{CPU}': {{}}}}", suggestions.device("CPU", ["CUDA"]))  # as on a base with CUDA
 
 
 class FormsOfInferenceSessionTest(unittest.TestCase):
@@ -133,11 +99,8 @@ class FormsOfInferenceSessionTest(unittest.TestCase):
         advice = f". Use provider_options={{'{CUDA}': {{'device_id': 1}}, '{CPU}': {{}}}}"
         for given, others, end in (
             ([{"device_id": 1}, {}], cuda, f"list{advice}"),
-            ([], {}, "list"),
-            ([{"device_id": 1}], {}, "list"),
             ([CPU] * 99, {}, "list"),
             (7, {}, "int"),
-            ([("x" * 500, {})], {}, "list"),
         ):
             with self.subTest(str(given)[:50]), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
                 onnxruntime.backend.prepare(two_nodes(), provider_options=given, **others)
@@ -146,12 +109,9 @@ class FormsOfInferenceSessionTest(unittest.TestCase):
     def test_lists(self):
         many = {str(number): number for number in range(17)}
         for names, options, form in (
-            (("cuda", "CPU"), None, f"{{'{CUDA}': {{}}, '{CPU}': {{}}}}"),
-            (["cuda"], [{"device_id": 1}, {}], f"{{'{CUDA}': {{}}}}"),
+            (["cuda", "CPU"], None, f"{{'{CUDA}': {{}}, '{CPU}': {{}}}}"),
             (["cuda"], ({"device_id": 1},), f"{{'{CUDA}': {{'device_id': 1}}}}"),
-            ([["A", {"x": 1}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': 1}, 'B': {...}, 'C': {...}}"),
-            ([("A", {"x": [1]})], None, "{'A': {'x': ...}}"),
-            ("CPU", None, f"{{'{CPU}': {{}}}}"),
+            ([["A", {"x": [1]}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': ...}, 'B': {...}, 'C': {...}}"),
             (("cuda", {"device_id": 1}), None, f"{{'{CUDA}': {{'device_id': 1}}}}"),
         ):
             with self.subTest(names):
@@ -181,17 +141,15 @@ class IgnoredKeywordTest(unittest.TestCase):
 
     def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
         with warnings.catch_warnings(record=True, action="always") as given:
-            self.result = call(*arguments, **keywords)
+            call(*arguments, **keywords)
         self.assertTrue(all(one.filename == __file__ for one in given))
         return [str(one.message) for one in given if one.category is RuntimeWarning]
 
     def test_in_prepare(self):
         for name, value, advice in (
             ("providers", 3, "ignored. Use provider_options={EP: {...}}"),
-            ("providers", ["cuda"], f"ignored. Use provider_options={{'{CUDA}': {{}}}}"),
             ("device_id", 63, f"ignored. Use provider_options={{'{CUDA}': {{'device_id': 63}}}}"),
             ("use_tf32", 1 << 200, f"ignored. Use provider_options={{'{CUDA}': {{'use_tf32': ...}}}}"),
-            ("sess_options", None, "intra_op_num_threads=2"),
             ("run_options", None, "run_config={...}"),
             ("output_names", ["Y"], "rep.session.run("),
             ("return_ortvalues", True, "rep.session.run_with_ort_values("),
@@ -202,18 +160,13 @@ class IgnoredKeywordTest(unittest.TestCase):
             with self.subTest(name, value=str(value)):
                 (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **{name: value})
                 self.assertIn(advice, message)
-                self.assertEqual(self.result.warnings, (message,))
 
     def test_keywords_with_an_effect_cause_no_warning(self):
         session = open_session()
+        of_run = {"log_severity_level": 3, "only_execute_path_to_fetches": True, "timeout": 60}
         for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
-            message = self.warned(
-                onnxruntime.backend.run, model, [X], log_severity_level=3, only_execute_path_to_fetches=True
-            )
-            self.assertEqual(message, [])
-        self.assertEqual(self.warned(onnxruntime.backend.prepare, two_nodes(), intra_op_num_threads=1), [])
-        message = self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1, timeout=60)
-        self.assertEqual(message, [])
+            self.assertEqual(self.warned(onnxruntime.backend.run, model, [X], **of_run), [])
+        self.assertEqual(self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1), [])
 
 
 if __name__ == "__main__":
