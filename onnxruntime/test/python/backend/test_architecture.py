@@ -62,46 +62,38 @@ NEVER = {
     "backend": {f"{PACKAGE}.allowlist.providers"},
     "runs": {f"{PACKAGE}.allowlist.providers"},
     # In Python 3.11, it has a lock for each class, which a fork or an interrupt can leave taken.
-    "": {"functools.cached_property"},
+    "": {"functools.cached_property", "typing.TYPE_CHECKING"},
 }
 
 
 class Import(NamedTuple):
-    name: str  # the full name of the module, or of the object in it
-    in_function: bool
-    line: str  # of the source
-    for_types: bool  # whether only type checkers read it
+    module: str  # that imports
+    name: str  # the full name of the imported module, or of the object in it
+    is_late: bool  # in a function
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Each module of the package by its name without the package's."""
-    names = {path: list(path.relative_to(FOLDER).with_suffix("").parts) for path in FOLDER.rglob("*.py")}
-    return {".".join(parts if parts[-1] != "__init__" else parts[:-1] or parts): path for path, parts in names.items()}
+    names = {}
+    for path in FOLDER.rglob("*.py"):
+        name = ".".join(path.relative_to(FOLDER).with_suffix("").parts)
+        names[name.removesuffix(".__init__")] = path
+    return names
 
 
 @cache
-def imports_of(module: str) -> list[Import]:
-    """The imports of a module."""
-    source = modules()[module].read_text(encoding="utf-8")
-    lines = source.splitlines()
+def imports() -> list[Import]:
     found = []
-
-    def visit(node: ast.AST, in_function: bool, for_types: bool) -> None:
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for_types = True
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            in_function = True
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             prefix = ""
             if isinstance(node, ast.ImportFrom):
                 prefix = ".".join(part for part in (node.level and PACKAGE, node.module) if part) + "."
-            for alias in node.names:
-                found.append(Import(prefix + alias.name, in_function, lines[node.lineno - 1], for_types))
-        for child in ast.iter_child_nodes(node):
-            visit(child, in_function, for_types)
-
-    visit(ast.parse(source), False, False)
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                # The whole program of __main__ is in a try statement.
+                is_late = node.col_offset > 0 and module != "__main__"
+                found += [Import(module, prefix + alias.name, is_late) for alias in node.names]
     return found
 
 
@@ -124,30 +116,26 @@ def is_within(name: str, other: str) -> bool:
     return name == other or name.startswith(f"{other}.")
 
 
-def each_import() -> list[tuple[str, Import]]:
-    """Each import at run time, with its module."""
-    return [(module, one) for module in modules() for one in imports_of(module) if not one.for_types]
-
-
 class ArchitectureTest(unittest.TestCase):
-    def test_every_module_has_a_room(self):
+    def test_every_module_has_a_layer(self):
         self.assertEqual({layer_of(module) for module in modules()}, {*LAYERS})
 
     def test_imports_point_down(self):
-        upward = set()
-        for module, one in each_import():
+        upward = []
+        for one in imports():
             imported = module_of(one.name)
-            if imported and LAYERS.index(layer_of(imported)) < LAYERS.index(layer_of(module)):
-                upward.add((module, imported))
-        self.assertEqual(upward, set())
+            if imported and LAYERS.index(layer_of(imported)) < LAYERS.index(layer_of(one.module)):
+                upward.append(one)
+        self.assertEqual(upward, [])
 
     def test_no_circle(self):
-        """Not even with the imports for type checkers."""
-        graph = {}
-        for module in modules():
-            imported = {module_of(one.name) for one in imports_of(module) if not one.in_function}
-            graph[module] = imported - {None, module}
+        graph: dict[str, set] = {}
+        for one in imports():
+            if not one.is_late:
+                graph.setdefault(one.module, set()).add(module_of(one.name))
         self.assertLessEqual({"session.creation", "request", "errors"}, graph["backend"])
+        for module, imported in graph.items():
+            imported -= {None, module}
         try:
             graphlib.TopologicalSorter(graph).prepare()
         except graphlib.CycleError as circle:
@@ -155,30 +143,22 @@ class ArchitectureTest(unittest.TestCase):
 
     def test_requirements(self):
         known = DISTRIBUTIONS | sys.stdlib_module_names
-        self.assertEqual(
-            [(module, one) for module, one in each_import() if one.name.partition(".")[0] not in known], []
-        )
+        self.assertEqual([one for one in imports() if one.name.partition(".")[0] not in known], [])
 
     def test_imports_in_functions(self):
-        found = [(module, one) for module, one in each_import() if one.in_function]
-        kinds = {one: {kind for kind in IN_FUNCTIONS if is_within(one.name, kind)} for _, one in found}
-        self.assertEqual([(module, one) for module, one in found if not kinds[one]], [])
-        for _, one in found:
-            self.assertRegex(one.line, r"  # \w.*  # noqa: PLC0415$", "the line gives no reason")
-        self.assertEqual(set().union(*kinds.values()), IN_FUNCTIONS)
+        late = [one for one in imports() if one.is_late]
+        unknown = [one for one in late if not any(is_within(one.name, name) for name in IN_FUNCTIONS)]
+        unused = [name for name in IN_FUNCTIONS if not any(is_within(one.name, name) for one in late)]
+        self.assertEqual((unknown, unused), ([], []))
 
-    def test_modules_that_a_room_never_imports(self):
-        imported = {one.name for _, one in each_import()}
+    def test_modules_that_a_layer_never_imports(self):
         for layer, names in NEVER.items():
-            for name in names:
-                of = [
-                    module
-                    for module, one in each_import()
-                    if is_within(one.name, name) and layer in ("", layer_of(module))
-                ]
-                self.assertEqual((name, of), (name, []))
-        others = {name for layer, names in NEVER.items() if layer for name in names}
-        self.assertEqual([name for name in others if not any(is_within(one, name) for one in imported)], [])
+            found = [
+                one
+                for one in imports()
+                if layer in ("", layer_of(one.module)) and any(is_within(one.name, name) for name in names)
+            ]
+            self.assertEqual((layer, found), (layer, []))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from helpers.models import cancelled, caught, two_nodes
+from helpers.models import caught, two_nodes
 
 import onnxruntime
 import onnxruntime.backend
@@ -21,7 +21,6 @@ from onnxruntime.backend import InputError, errors
 
 MODEL = two_nodes((2, 4)).SerializeToString()
 X = np.ones((2, 4), np.float32)
-FIELDS = ("keyword", "provider", "key", "value", "reason", "input", "expected", "got", "attribute")
 
 
 def prepare(model: object = MODEL, **keywords: object):
@@ -82,42 +81,33 @@ def subclasses(kind: type) -> list[type]:
 class SentErrorsTest(unittest.TestCase):
     """Errors reach another process with their class and attributes."""
 
-    def raised(self) -> dict[str, Exception]:
-        rep = prepare()
-        calls = {
-            "a refusal": lambda: prepare(session_config={"no.such.key": 1}),
-            "a wrong value": lambda: prepare(intra_op_num_threads=-1),
-            "a wrong type": lambda: prepare(session_config=[1]),
-            "a wrong type of input": lambda: rep.run([X.astype(np.float64)]),
-            "no value": lambda: rep.run([None]),
-            "a wrong shape": lambda: rep.run([X[:1]]),
-            "a missing input": lambda: rep.run([]),
-            "a model that ORT cannot read": lambda: prepare(b"no model"),
-            "a cancellation": lambda: rep.run([X], cancellation=cancelled()),
-        }
-        return {name: caught(call) for name, call in calls.items()}
-
     def test_copies(self):
-        raised = self.raised()
-        public = subclasses(errors.DetailedError)
-        names = {kind.__name__ for kind in public}
-        self.assertEqual({type(error).__name__ for error in raised.values()}, names | {"InvalidProtobuf"})
-        self.assertEqual(names - {*onnxruntime.backend.__all__}, {"InvalidInputError", "FailedInputError"})
-        # A class that is added survives as well, with any attribute.
-        raised |= {kind.__name__: kind("message", attribute=1) for kind in public}
-        # Frameworks add to the arguments, or replace them.
-        for added in (("more",), ("more", InputError)):
-            for name, error in self.raised().items():
-                error.args += added
-                raised[name, added] = error
-        for name, error in raised.items():
+        rep = prepare()
+        raised = [
+            caught(lambda: prepare(session_config={"no.such.key": 1})),
+            caught(lambda: rep.run([X[:1]])),
+            caught(lambda: rep.run([None])),
+            caught(lambda: prepare(b"no model")),
+        ]
+        self.assertEqual(
+            [type(error).__name__ for error in raised],
+            ["NotPermittedError", "InvalidInputError", "FailedInputError", "InvalidProtobuf"],
+        )
+        for kind in subclasses(errors.DetailedError):
+            raised.append(kind("message", attribute=1))
+            # Frameworks add to the arguments, or replace them.
+            for added in ("more", InputError):
+                raised.append(kind("message", attribute=1))
+                raised[-1].args += (added,)
+        for error in raised:
             for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
-                with self.subTest(name, error=type(error).__name__):
-                    self.assertIs(type(copied), type(error))
-                    self.assertEqual(copied.args, error.args)
-                    self.assertEqual(str(copied), str(error))
-                    for field in FIELDS:
-                        self.assertEqual(getattr(copied, field, None), getattr(error, field, None))
+                with self.subTest(repr(error)):
+                    self.assertEqual((type(copied), copied.args), (type(error), error.args))
+                    self.assertEqual((str(copied), vars(copied)), (str(error), vars(error)))
+
+    def test_public_classes(self):
+        names = {kind.__name__ for kind in subclasses(errors.DetailedError)}
+        self.assertEqual(names - {*onnxruntime.backend.__all__}, {"InvalidInputError", "FailedInputError"})
 
     def test_a_refused_value_is_a_short_text(self):
         rep, spinning = prepare(), "session.intra_op.allow_spinning"
