@@ -136,7 +136,7 @@ class ModelFileTest(unittest.TestCase):
             import onnxruntime.backend
             resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) - 1, 4096))
             try:
-                onnxruntime.backend.prepare(sys.argv[1])
+                onnxruntime.backend.prepare(sys.argv[1], provider_options={})
             except Exception as error:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
                 print(type(error).__name__, error)
