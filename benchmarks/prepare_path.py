@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -123,6 +124,23 @@ def _prepare_configured(make: Callable[[], object], by_hand: str) -> Mapping[str
     return _prepare(make, by_hand, ", **named")
 
 
+def _optimized_before() -> Mapping[str, Callable[[], float]]:
+    """Measure a model that was saved after its optimization. The other side is the same model, which ORT optimizes."""
+    folder = tempfile.TemporaryDirectory()
+    options = SessionOptions()
+    options.log_severity_level = 3  # the warning that the file is for this machine
+    options.optimized_model_filepath = str(Path(folder.name, "optimized.onnx"))
+    InferenceSession(models.MAGIKA_PATH, options, providers=["CPUExecutionProvider"])
+    namespace = {
+        "prepare": partial(onnxruntime.backend.prepare, provider_options=PROVIDER_OPTIONS),
+        "optimized": options.optimized_model_filepath,
+        "model": models.MAGIKA_PATH,
+        "folder": folder,  # exists as long as the statements
+    }
+    before = "prepare(optimized, graph_optimization_level='ORT_DISABLE_ALL')"
+    return timed(namespace, backend=before, by_hand="prepare(model)")
+
+
 def _one_shot() -> Mapping[str, Callable[[], float]]:
     return _sides(models.magika(), "run(model, [array], 'CPU')", "check_and_open(model).run(None, {'bytes': array})")
 
@@ -184,6 +202,7 @@ COMPARISONS = (
         1.07,
         OF_STOCK,
     ),
+    Comparison("prepare, Magika, optimized before", _optimized_before, 0.75, stock=False),
     Comparison("validating 20 options and 20 keys", _validating, None, stock=False),
     Comparison("one-shot run, Magika", _one_shot, 1.04, OF_STOCK),
     Comparison("import", _importing, 1.05, OF_STOCK, seconds=15),

@@ -32,7 +32,7 @@ def line(
 ) -> dict:
     """Return the line of a test. A model has the EPs of its session, and the operators on each EP."""
     versions = {"onnxruntime": "1.2.3", "backend": "0.7", "onnx": "4.5.6"}
-    found = [{"providers": eps, "operators": of_eps} for eps, of_eps in models]
+    found = [{"providers": eps, "operators": of_eps, "unconfirmed": {}} for eps, of_eps in models]
     result = {"test": test, "outcome": outcome, "reason": reason, "models": found}
     return result | versions | {"operators": dict.fromkeys(operators.split(), 1)}
 
@@ -62,6 +62,19 @@ class ReportTest(unittest.TestCase):
                 found = left.code
         self.assertEqual(found, status, err.getvalue())
         return err.getvalue() if status else out.getvalue()
+
+    def test_settings_outside_of_the_allowlist(self):
+        vendor = line("a", ([OTHER, CPU], {OTHER: {"Relu": 1}}))
+        vendor["models"][0]["unconfirmed"] = {
+            OTHER: {"vtcm_mb": "8", "b": "trusted"},
+            "session_config": {"a": "trusted"},
+        }
+        page = self.folder / "page.html"
+        printed = self.run_tool(self.put("vendor", vendor), self.put("other", line("a")), "--html", page)
+        expected = f"vendor: settings outside of the allowlist: {OTHER}.b, session_config.a"
+        for text in (printed, page.read_text()):
+            self.assertIn(expected, text)
+            self.assertEqual(text.count("outside of"), 1)
 
     def test_the_result_of_a_test(self):
         relu, neg = {"Relu": 2}, {"Neg": 1}

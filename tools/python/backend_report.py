@@ -71,6 +71,7 @@ def read(argument: str) -> pd.DataFrame:
             continue
         row = {"report": name or Path(path).stem, "test": line["test"], "kind": kind_of(line)}
         row |= {"nodes": nodes_of(line), "reason": line["reason"], "operators": sorted(line["operators"])}
+        row["trusted"] = trusted_of(line)
         rows.append(row | {version: line[version] for version in VERSIONS})
     return pd.DataFrame(rows).drop_duplicates("test", keep="last")
 
@@ -104,6 +105,21 @@ def nodes_of(line: dict) -> str:
         for ep, operators in model["operators"].items():
             counts[ep.removesuffix("ExecutionProvider")] += sum(operators.values())
     return ", ".join(f"{ep} {count}" for ep, count in counts.items() if count)
+
+
+def trusted_of(line: dict) -> str:
+    """Return the settings of a test outside of the allowlist: those of the part "trusted" of the configuration."""
+    names = set()
+    for model in line["models"]:
+        for place, settings in model["unconfirmed"].items():
+            names.update(f"{place}.{name}" for name, value in settings.items() if value == "trusted")
+    return ", ".join(sorted(names))
+
+
+def about_trusted(tests: pd.DataFrame) -> list[str]:
+    """Return a sentence about each report with settings outside of the allowlist."""
+    found = tests[tests["trusted"] != ""].groupby("report", sort=False)["trusted"].unique()
+    return [f"{report}: settings outside of the allowlist: {'; '.join(names)}" for report, names in found.items()]
 
 
 def totals(tests: pd.DataFrame) -> pd.DataFrame:
@@ -173,6 +189,7 @@ def page(tests: pd.DataFrame) -> str:
 <title>Tests and execution providers</title><style>{_STYLE}</style>
 <h1>Tests and execution providers (EPs)</h1>{"".join(bars)}<p class="legend">{legend}</p>
 {counts.rename_axis(index=None, columns=None).to_html(border=0)}
+{"".join(f"<p>{escape(text)}</p>" for text in about_trusted(tests))}
 <h2>Most frequent reasons of failures</h2>{reasons(tests).to_html(border=0, index=False)}
 <h2>Operators and tests</h2><p><input type="search" placeholder="Show operators and tests that contain">
 <label><input type="checkbox"> only rows whose results differ</label></p>
@@ -207,6 +224,8 @@ def main() -> int:
         table = tests.drop(columns="operators").map(lambda text: re.sub(r"^(?=[=+\-@])", "'", safe(text)))
         table.to_csv(chosen.csv, index=False)  # a spreadsheet would compute a text that begins with =
     print(safe(totals(tests).to_string()), end="\n\n")
+    for text in about_trusted(tests):
+        print(safe(text))
     for report, tests_of, reason in reasons(tests).itertuples(index=False):
         print(safe(f"{report}: {tests_of} tests failed for one reason: {' '.join(reason.split())}"))
     return 0

@@ -48,7 +48,7 @@ def add(permit: Permit, part: Mapping[str, dict], process: Process) -> Permit:
 def faults(part: Mapping[str, dict], process: Process) -> Iterator[str]:
     """Return a sentence about each setting that this part cannot contain."""
     for place, value in configuration.places(part):
-        name = place.key or ""
+        name = (place.key or "").partition("\0")[0]  # as ORT reads it
         rules = [table.rule_of(name) for table in tables_of(place, process)]
         kind: type = str
         expected = "text"

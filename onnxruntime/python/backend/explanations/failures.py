@@ -13,7 +13,7 @@ from typing import NoReturn
 import onnxruntime
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.errors import FROM_ENVIRONMENT, Place, reject, reworded
+from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, reworded
 from onnxruntime.backend.explanations import missing_providers, model_file
 from onnxruntime.backend.explanations.opsets import ANYWAY
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, Fail, InvalidArgument, InvalidProtobuf, RuntimeException
@@ -58,7 +58,7 @@ def explain(error: Exception, permit: Permit, model: str | bytes) -> None:
         if problem:
             reason = f"{problem}. ORT error: {error}"
         elif of_operator:
-            reason = f'{error}. "trusted" can be the cause{FROM_ENVIRONMENT}'
+            reason = f'{error} ("trusted" in {ENVIRONMENT} can be the cause)'
         else:
             return
     raise reworded(RuntimeError if of_operator else type(error), reason) from None

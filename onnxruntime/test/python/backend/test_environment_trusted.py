@@ -139,6 +139,7 @@ class RefusedTest(unittest.TestCase):
         for keyword, names in (
             ("session_config", {PREPACKING: SECRET}),
             ("session_config", {"session.intra_op.new": SECRET}),
+            ("session_config", {f"{PREPACKING}\0x": SECRET}),  # ORT reads the name before NUL
             ("session_config", {f"ep.{CUDA.lower()}.enable_cuda_graph": SECRET}),
             ("session_config", {"ep.cuda.enable_cuda_graph": SECRET}),
             ("run_config", {"gpu_graph_id": SECRET}),
