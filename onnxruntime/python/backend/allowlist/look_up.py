@@ -38,7 +38,6 @@ from onnxruntime.backend.errors import (
 )
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
-_ATTRIBUTES = SESSION_ATTRIBUTES.keys() | RUN_ATTRIBUTES.keys()
 _LONGEST_NAME = 100  # of an attribute, or of a limit
 # Other names of a limit, in lower case. A limit is never ignored.
 _LIKE_A_LIMIT = (
@@ -283,7 +282,7 @@ def _refuse_attribute(table: Table, name: str, value: object) -> None:
     if name in (*LIBRARIES, PERMIT, TRUSTED):
         reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'
         refuse(Place(name), reason, show(value))
-    if len(name) > _LONGEST_NAME or name in _ATTRIBUTES:
+    if len(name) > _LONGEST_NAME:
         return
     of_run = table is RUN_ATTRIBUTES
     refused = table.why_refused(name)

@@ -15,7 +15,6 @@ from unittest import mock
 import numpy as np
 from helpers.allowlist import NEWEST, permit, session_config
 from helpers.children import run_code
-from helpers.environment import environment
 from helpers.models import two_nodes
 from test_allowlist_config_keys import OBSERVED, RELEASE, acts_here
 
@@ -97,12 +96,6 @@ class TestIdleThreads(unittest.TestCase):
         if RELEASE >= (1, 26):
             _, given = self.spinning(intra_op_num_threads=3, session_config={"session.intra_op.spin_duration_us": 100})
             self.assertEqual(len(given), 2)
-
-    def test_the_environment_can_set_the_threads(self):
-        config = '{"session_options": {"intra_op_num_threads": 3}, "provider_options": {}, "permit": {}}'
-        with environment(config):
-            values, _ = self.spinning()
-        self.assertEqual(values, ["0", None])
 
 
 def _or_none(entry: Callable[[str], str], key: str) -> str | None:

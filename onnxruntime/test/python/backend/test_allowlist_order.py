@@ -39,17 +39,13 @@ ON_GPU = {"device_type": "GPU", "num_of_threads": 2}  # which contradict each ot
 CALLS = (
     ({"session_options": {"logid": 1}, "extensions": ["x"]}, ("session_options", "", "logid")),
     ({"extensions": ["x"], SIZES: {"M": 0}}, ("extensions", "", "")),
-    ({"permit": {}, SIZES: {"M": 0}}, ("permit", "", "")),
     ({SIZES: {"M": 0}, OPTIONS: {"NoSuch": {}}}, (SIZES, "", "M")),
     ({OPTIONS: {CUDA: {"device_id": 64}, "NoSuch": {}}}, (OPTIONS, CUDA, "device_id")),
-    ({OPTIONS: {"NoSuch": {}, CUDA: {"device_id": 64}}, SESSION: UNKNOWN}, (OPTIONS, "NoSuch", "")),
     ({OPTIONS: {CUDA: {"device_id": 0}}, "device": "CUDA:1", SESSION: UNKNOWN}, ("device", "", "")),
     ({SESSION: {PREPACKING: "x", **UNKNOWN}, RUN: UNKNOWN}, (SESSION, "", PREPACKING)),
-    ({SESSION: {**UNKNOWN, PREPACKING: "x"}}, (SESSION, "", "no.such")),
     # Conditions: of the EPs in order, each after those of its options, of the attributes, and of the entries.
     ({OPTIONS: {CUDA: {TUNING: 1}}, SESSION: {NEEDS_GPU: 1, PREPACKING: "x"}}, (SESSION, "", PREPACKING)),
     ({OPTIONS: {CUDA: {TUNING: 1}}, RUN: UNKNOWN}, (RUN, "", "no.such")),
-    ({OPTIONS: {CUDA: {TUNING: 1}, OPENVINO: ON_GPU}}, (OPTIONS, CUDA, TUNING)),
     ({OPTIONS: {OPENVINO: ON_GPU, CUDA: {TUNING: 1}}}, (OPTIONS, OPENVINO, "num_of_threads")),
     ({OPTIONS: {OPENVINO: {}}, SESSION: {NEEDS_GPU: 1}}, (OPTIONS, OPENVINO, "")),
     ({SESSION: {NEEDS_GPU: 1}, RUN: {SHRINKAGE: "gpu:0"}}, (SESSION, "", NEEDS_GPU)),

@@ -51,7 +51,6 @@ _SPELLED = {str(mode): (mode, mode.name) for mode in _MODES}
 KINDS = (
     (Flag("False", "True"), {"True": _ON, "False": _OFF}, _NO_FLAGS),
     (Fixed(False, "a reason"), {"0": _OFF}, _ON),
-    (Fixed(True, "a reason"), {"1": _ON}, _OFF),
     (Integer(-1, 64), {"-1": (-1,), "64": (64, "64"), "7": ("007", np.int16(7))}, (*_NO_INTEGERS, -2, "65")),
     (Integer(0, 64, or_flag=True), {"1": (True,), "0": (np.False_,), "64": (64,)}, (65, -1, "True", 1.5)),
     (Choice(-1, 0, 16), {"-1": (-1,), "16": ("16",)}, (-2, 1, 15, 17, "2", True)),

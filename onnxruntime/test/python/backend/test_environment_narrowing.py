@@ -55,34 +55,27 @@ POLICY = {
     "run_config": {SHRINKAGE: "cpu:0"},
 }
 PERMITTED = (
-    *({THREADS: value} for value in (1, 2, "1", "2", np.int64(2), np.str_("2"))),
+    *({THREADS: value} for value in (1, "2", np.int64(2))),
     {THREADS: 4},  # the environment's own
     {"session_options": {THREADS: "4", "logid": "a"}},
-    {"inter_op_num_threads": 3},
     {"execution_mode": onnxruntime.ExecutionMode.ORT_PARALLEL},
-    *({"session_config": {SPINNING: value}} for value in (True, 0, "1")),
-    {"session_config": {NEW_KEY: "1", PREPACKING: 1}},
-    *({"run_config": entries} for entries in ({GRAPH_ID: -1}, {GRAPH_ID: "3"}, {SHRINKAGE: "cpu:0"}, {})),
+    {"session_config": {NEW_KEY: "1", PREPACKING: 1, SPINNING: 0}},
+    {"run_config": {GRAPH_ID: "3", SHRINKAGE: "cpu:0"}},
     {"free_dimension_overrides": {"N": 2}},
     {"session_config": {}, "session_options": {}, "free_dimension_overrides": {}},
-    *({OPTIONS: eps} for eps in ({}, {CUDA: {}}, {CUDA: {"use_tf32": 0, "device_id": "1"}}, {CANN: {}})),
-    {"device": "CUDA:1"},
+    *({OPTIONS: eps} for eps in ({}, {CUDA: {"use_tf32": 0, "device_id": "1"}}, {CANN: {}})),
     {"device": "CUDA:1", OPTIONS: {CUDA: {}}},
 )
 REFUSED = (
-    *(({THREADS: value}, (THREADS, "", "")) for value in (0, 3, "03", np.int64(5), "x")),
-    ({"session_options": {THREADS: 0}}, ("session_options", "", THREADS)),
+    *(({THREADS: value}, (THREADS, "", "")) for value in (3, "03", "x")),
     # Even if another argument overrides it.
     ({THREADS: 2, "session_options": {THREADS: 8}}, ("session_options", "", THREADS)),
     ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
     ({"inter_op_num_threads": 2}, ("inter_op_num_threads", "", "")),
-    ({"execution_mode": onnxruntime.ExecutionMode.ORT_SEQUENTIAL}, ("execution_mode", "", "")),
     ({"session_config": {NEW_KEY: 2}}, ("session_config", "", NEW_KEY)),
     ({"session_config": {"session.intra_op.other": 1}}, ("session_config", "", "session.intra_op.other")),
     ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
     ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
-    ({"free_dimension_overrides": {"M": 1}}, ("free_dimension_overrides", "", "M")),
-    ({OPTIONS: {CPU: {}}}, (OPTIONS, CPU, "")),
     ({OPTIONS: {CUDA: {}, OPENVINO: {}}}, (OPTIONS, OPENVINO, "")),
     ({OPTIONS: {CUDA: {"gpu_mem_limit": 2**30}}}, (OPTIONS, CUDA, "gpu_mem_limit")),
     ({OPTIONS: {CANN: {"device_id": 0}}}, (OPTIONS, CANN, "device_id")),
@@ -91,18 +84,15 @@ REFUSED = (
 )
 BROKEN = (
     {"session_config": {"no.such": True}},
-    {"session_config": {"session.collect_node_memory_stats_to_file": True}},
     {"session_config": {SPINNING: [True, 7]}},
-    {"session_options": {THREADS: [1, 10**6]}},
     {"run_config": {GRAPH_ID: [[1]]}},
-    {"free_dimension_overrides": {"N": [0]}},
     {OPTIONS: {"NoSuchExecutionProvider": {}}},
     {OPTIONS: {CUDA: {"user_compute_stream": True}}},
     {OPTIONS: {"VitisAIExecutionProvider": {"session_options": True}}},  # the process does not have the EP
     # The form.
     *([], None, True, {THREADS: True}, {"extensions": ["x"]}, {"permit": {}}, {"session_options": True}),
-    *({"session_options": {THREADS: values}} for values in (2, False, None, [], {}, "2")),
-    *({OPTIONS: eps} for eps in ({CPU: True}, [CPU], {CUDA: {"device_id": 1}})),
+    *({"session_options": {THREADS: values}} for values in (2, False, [], "2")),
+    {OPTIONS: {CPU: True}},
 )
 
 

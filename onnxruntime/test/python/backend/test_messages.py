@@ -99,6 +99,7 @@ NOT_PERMITTED = [
         lambda: narrowed("logid", LOGIDS, logid="a"),
         "logid _: with ... this value. Permitted: 'id0', ..., 'id31', and 8 more",
     ),
+    (lambda: narrowed(INTER, [4, 2, 3], inter_op_num_threads=5), "... Permitted: an integer from 2 to 4"),
     (
         lambda: narrowed("logid", ["a"], use_deterministic_compute=1),
         "... this setting. Permitted in session_options: 'logid'",
