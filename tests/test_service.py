@@ -253,8 +253,13 @@ class TestConfiguration(ServiceTest):
         return ran.stderr.splitlines()[-1]
 
     def test_with_a_broken_configuration_the_service_does_not_start(self):
-        last = self.run_python(service.__file__, self.model, "0", ORT_ONNX_BACKEND_CONFIG="{bad")
-        self.assertRegex(last, r"\ARuntimeError: .*ORT_ONNX_BACKEND_CONFIG")
+        for broken in (
+            "",
+            "{bad",
+            '{"trusted": {"session_options": {"optimized_model_filepath": "/no/such/folder/file"}}}',
+        ):
+            last = self.run_python(service.__file__, self.model, "0", ORT_ONNX_BACKEND_CONFIG=broken)
+            self.assertRegex(last, r"\ARuntimeError: .*ORT_ONNX_BACKEND_CONFIG")
 
     def test_with_the_stock_backend_the_service_does_not_start(self):
         become_stock = "import onnxruntime.backend as of_us; del of_us.NotPermittedError"

@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 from helpers.models import no_session_opens, open_session, two_nodes
+from helpers.processes import process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -77,6 +78,8 @@ class UnknownNamesTest(unittest.TestCase):
             with self.subTest(name[:30]):
                 self.assertIn(f"Known: {CPU}", suggestions.unknown_provider(name))
                 self.assertEqual(suggestions.provider_named(name), "")
+        with process_with(plugins=("OwnEP",)):
+            self.assertIn(", OwnEP. ", suggestions.unknown_provider("zzz"))
 
     def test_devices(self):
         supported = ["CPU", "CUDA", "GPU"]

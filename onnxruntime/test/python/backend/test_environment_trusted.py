@@ -17,12 +17,14 @@ import numpy as np
 from helpers.command_line import CommandTest, Ran
 from helpers.environment import VARIABLE, environment
 from helpers.models import caught, no_session_opens, two_nodes
-from helpers.processes import process_with
+from helpers.processes import TENSORRT, permit, process_with
 
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
-from onnxruntime.backend.session import attaching
+from onnxruntime.backend.capture import graphs
+from onnxruntime.backend.session import attaching, creation
+from onnxruntime.backend.session.creation import Construction
 
 X = np.ones((2, 3), np.float32)
 CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
@@ -66,6 +68,8 @@ class AppliedTest(unittest.TestCase):
         with mock.patch.object(rep._plan.route, "run", wraps=rep._plan.route.run) as run:
             rep.run([X], timeout=60)
         self.assertEqual(run.call_args.args[1].options.get_run_config_entry(RUN_KEY), SECRET)
+        captured = graphs._with_id(rep._plan.settings, "1").options
+        self.assertEqual(captured.get_run_config_entry(RUN_KEY), SECRET)
 
     def test_reports_contain_the_names_alone(self):
         rep = prepare()
@@ -109,8 +113,8 @@ class CallersTest(unittest.TestCase):
             lambda: prepare().run([X], run_config={RUN_KEY: 1}),
             lambda: prepare(trusted=TRUSTED),
         )
-        permit = {"permit": {"session_config": {PREPACKING: True}}, "provider_options": {CPU: {}}}
-        for default in ({"provider_options": {CPU: {}}}, permit):
+        narrowed = {"permit": {"session_config": {PREPACKING: True}}, "provider_options": {CPU: {}}}
+        for default in ({"provider_options": {CPU: {}}}, narrowed):
             for call in calls:
                 with environment(default):
                     without = caught(call)
@@ -187,6 +191,12 @@ class RefusedTest(unittest.TestCase):
         reject = mock.patch.object(attaching.SessionOptions, "add_provider", side_effect=[RuntimeError("bad"), None])
         with environment({"trusted": options}), process_with((CUDA,)), reject:
             self.assertIs(type(caught(lambda: prepare(provider_options={CUDA: {"device_id": 0}}))), RuntimeError)
+        trusted = {"provider_options": {TENSORRT: {"new_option": SECRET}}}
+        creates = mock.Mock(side_effect=RuntimeError("bad"))
+        with process_with((TENSORRT,)), mock.patch.object(onnxruntime.SessionOptions, "add_provider"):
+            permitted = permit({TENSORRT: {"trt_fp16_enable": True}})._replace(trusted=trusted)
+            construction = Construction(MODEL, permitted, mock.Mock(), session_class=creates)
+            self.assertIs(type(caught(lambda: creation.create(construction, []))), RuntimeError)
 
 
 class CommandsTest(CommandTest):
