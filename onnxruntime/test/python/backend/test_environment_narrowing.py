@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from helpers.allowlist import NEWEST
+from helpers.allowlist import NEWEST, having
 from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes
 
@@ -181,6 +181,10 @@ class NarrowingTest(Case):
             names = {name: True for name, rule in table.items() if rule.until is None}
             part = {keyword: {ep: names} if ep else names}
             self.assertEqual([*narrowing.faults(part, NEWEST)], [])
+        # A plugin EP without a table has its device index.
+        part = {OPTIONS: {"SomeExecutionProvider": {"device_id": [1]}}}
+        for kind, faults in (("plugin", 0), ("", 1)):
+            self.assertEqual(len([*narrowing.faults(part, having(part[OPTIONS], kind))]), faults)
 
 
 class CallsTest(Case):
