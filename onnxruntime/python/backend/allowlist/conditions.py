@@ -59,19 +59,14 @@ def runs_in_parallel(attributes: Values) -> bool:
     )
 
 
-def _pools(attributes: Values) -> list[str]:
-    """Return the thread pools of a session with these attributes."""
-    if runs_in_parallel(attributes):
-        return ["intra_op", "inter_op"]
-    return ["intra_op"]
-
-
 def pools_above_cpus(attributes: Values) -> list[str]:
     """Return the thread pools of a session with these attributes that have more threads than this process has CPUs."""
     if not attributes.get("use_per_session_threads", True):
         return []
-    cpus = len(threads.CPUS)
-    return [pool for pool in _pools(attributes) if attributes.get(f"{pool}_num_threads", 0) > cpus]
+    pools = ["intra_op"]
+    if runs_in_parallel(attributes):
+        pools.append("inter_op")
+    return [pool for pool in pools if attributes.get(f"{pool}_num_threads", 0) > len(threads.CPUS)]
 
 
 def may_spin(pool: str) -> Need:

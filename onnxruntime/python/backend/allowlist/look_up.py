@@ -225,7 +225,7 @@ class Allowlist:
         permitted = self.for_callers(table, container)
         settings = {}
         for name, value in values.items():
-            settings[name] = self.setting_of(permitted, Place(container.keyword, container.provider, name), value)
+            settings[name] = self.setting_of(permitted, container._replace(key=name), value)
         return Settings(settings)
 
     def setting_of(self, table: Table, place: Place, value: object) -> Setting:

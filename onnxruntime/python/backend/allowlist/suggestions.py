@@ -123,10 +123,8 @@ def instead_of_container(keyword: str, container: object, others: Mapping[str, o
     """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
     if keyword != "provider_options":
         return ""
-    if "providers" in others:
-        form = provider_options(others["providers"], container)
-    else:
-        form = provider_options(container)
+    options = container if "providers" in others else None
+    form = provider_options(others.get("providers", container), options)
     return f"Use {form}" if form else ""
 
 
@@ -191,14 +189,11 @@ def _other_places(name: str) -> list[str]:
 
 
 def _similar_forms(name: str, table: Table, place: Place) -> list[str]:
-    """Return similar names of the same table, or else places with similar names."""
-    forms = [f"'{similar}'" for similar in _similar(name, table)]
-    if not forms:
-        for keyword, of_keyword in BY_KEYWORD.items():
-            forms += [str(Place(keyword, key=similar)) for similar in _similar(name, of_keyword)]
-    if not forms and not place.provider:
-        forms = [str(Place("provider_options", ep, name)) for ep in with_option(name)]
-    return forms
+    """Return similar names of the same table, or else the EPs that permit an option of this name."""
+    similar = _similar(name, table)
+    if similar or place.provider:
+        return [f"'{one}'" for one in similar]
+    return [str(Place("provider_options", ep, name)) for ep in with_option(name)]
 
 
 def _similar(name: str, known: Iterable[str]) -> list[str]:

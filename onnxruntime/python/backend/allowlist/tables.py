@@ -26,8 +26,6 @@ BY_KEYWORD = {
     "session_options": SESSION_ATTRIBUTES,
     "free_dimension_overrides": Table({}, others=lambda _: FREE_DIMENSION),
 }
-# The keyword arguments that limit a run.
-LIMITS = ("timeout", "cancellation")
 # The lists of libraries, which are code: only the environment may contain them, each with the form of its entries.
 LIBRARIES = {"extensions": "absolute paths", "plugins": "EP=LIBRARY texts"}
 # The settings that callers may set, by keyword: True for each permitted value, or a list of values.

@@ -16,7 +16,7 @@ from helpers.processes import process_with
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import suggestions
-from onnxruntime.backend.allowlist.providers import NO_OPTIONS
+from onnxruntime.backend.allowlist.providers import NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD
 from onnxruntime.backend.errors import NotPermittedError, Place
@@ -46,8 +46,6 @@ class UnknownNamesTest(unittest.TestCase):
             # The words at the end of a name.
             ("session_config", "allow-spinning", f"'{spinning}' or 'session.inter_op.allow_spinning'?"),
             ("session_options", "optimization-level", "'graph_optimization_level'?"),
-            # Names of other keyword arguments.
-            ("run_config", "allow_spinning", f"session_config['{spinning}']"),
             ("session_config", "device_id", "provider_options['CUDAExecutionProvider']['device_id']"),
             # Too long, a prefix alone, and a part of many names.
             ("run_config", "gpu_graph_id".rjust(101), None),
@@ -62,6 +60,10 @@ class UnknownNamesTest(unittest.TestCase):
                 why = why_unknown(keyword, name)
                 self.assertEqual("Did you mean" in why, "[" in (expected or "") or (expected or "").endswith("?"))
                 self.assertIn(expected or "unknown key", why)
+
+    def test_options(self):
+        why = suggestions.why_unknown(PROVIDERS[CUDA]["built-in"], Place("provider_options", CUDA, "cuda_mem_limit"))
+        self.assertEqual(why, "unknown option. Did you mean 'gpu_mem_limit'?")
 
     def test_at_most_three_names(self):
         known = ["first_level", "second_level", "third_level", "fourth_level"]

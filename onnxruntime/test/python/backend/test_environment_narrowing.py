@@ -114,11 +114,12 @@ class Case(unittest.TestCase):
         self.enterContext(mock.patch.object(threads, "CPUS", range(16)))
         self.enterContext(mock.patch.object(conditions, "has_global_lock", return_value=True))
 
-    def refused(self, place: tuple[str, str, str], call, *arguments: object, **keywords: object) -> None:
+    def refused(self, place: tuple[str, str, str], call, *arguments: object, **keywords: object) -> str:
         with self.assertRaises(NotPermittedError) as refused:
             call(*arguments, **keywords)
         error = refused.exception
         self.assertEqual((error.keyword, error.provider, error.key), place)
+        return error.reason
 
 
 class NarrowingTest(Case):
@@ -154,7 +155,8 @@ class NarrowingTest(Case):
                 self.assertEqual([*permit(provider_options=specified).providers], order)
         with environment({"permit": {}, OPTIONS: {CUDA: {"device_id": 1}}}):
             permit("CUDA:1")
-            self.refused(("device", "", ""), permit, "CUDA:2")
+            reason = self.refused(("device", "", ""), permit, "CUDA:2")
+            self.assertEqual(reason, f"'CUDA:2' contradicts provider_options['{CUDA}']['device_id'], which is 1")
             self.refused((OPTIONS, CUDA, "device_id"), permit, provider_options={CUDA: {"device_id": 2}})
         with environment({"permit": {}, "session_config": {"no.such": 1}}):
             self.assertRaisesRegex(RuntimeError, VARIABLE, permit)
