@@ -255,18 +255,10 @@ class WhichTest(unittest.TestCase):
                 specified = Permit("", True, {name: {} for name in names})
                 self.assertEqual(bool(about_idle_providers(session, specified)), warns)
 
-    def test_specified_and_not_available(self):
-        for excluded, name, message in (
-            (f"{AZURE},{CUDA}", AZURE, f"{AZURE}.*EXCLUDE_PROVIDERS"),
-            (f"{AZURE},{CUDA}", CUDA, f"{CUDA}.*EXCLUDE_PROVIDERS"),
-            ("", QNN, f"{QNN}.*not available.*{CPU}"),
-        ):
-            with (
-                self.subTest(name, excluded=excluded),
-                mock.patch.dict(os.environ, {EXCLUDE: excluded}),
-                no_session_opens(),
-                self.assertRaisesRegex(RuntimeError, message),
-            ):
+    def test_specified_and_excluded(self):
+        for name in (AZURE, CUDA):
+            excluding = mock.patch.dict(os.environ, {EXCLUDE: f"{AZURE},{CUDA}"})
+            with excluding, no_session_opens(), self.assertRaisesRegex(RuntimeError, f"{name}.*EXCLUDE_PROVIDERS"):
                 prepare({name: {}})
 
 
