@@ -83,7 +83,10 @@ NOT_PERMITTED = [
         lambda: prepare(run_config={"graph_id": 1}),
         "run_config['graph_id'] _: unknown key. Did you mean 'gpu_graph_id'?",
     ),
-    (lambda: prepare(provider_options={"": {}}), "provider_options[''] _: unknown execution provider. Known: ..."),
+    (
+        lambda: prepare(provider_options={"": {}}),
+        "provider_options[''] _: unknown execution provider. Known: ... If it is a plugin EP, ...",
+    ),
     (lambda: prepare(session_config={"use_tf32": 1}), "... _: set by another argument (an option of the CUDA ...)"),
     (
         lambda: prepare(session_config={NO_FALLBACK: 1}),
