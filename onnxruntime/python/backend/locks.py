@@ -16,8 +16,11 @@ The last reference to a session can end in the garbage collector, where waiting 
 also refers to the inner session and the captured graphs of each session, and releases both after the session has ended.
 
 No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
-thread owns it. A ``with`` statement is not enough: Python 3.14 can call a signal handler before its block. All of this
-relies on the global interpreter lock, which orders the steps of all threads (``parts.py``).
+thread owns it. Two other structures would leave it taken. Python 3.14 can call a signal handler before the block of a
+``with`` statement. Python 3.13 and later can call one at the end of a loop, outside of the ``try`` block around it, if
+the loop ends with a condition, as each ``while`` does. So these loops are in functions of their own.
+
+All of this relies on the global interpreter lock, which orders the steps of all threads (``parts.py``).
 """
 
 from __future__ import annotations
@@ -216,17 +219,20 @@ class SessionLock:
             return
         try:
             if self._alone.acquire(blocking=False):
-                while self._ended:
-                    owned = self._ended[0]  # until it is released: after an interrupt, the next call continues
-                    while owned.objects:
-                        owned.objects.pop()
-                    self._owned.discard(owned)
-                    self._ended.popleft()
+                self._release_all()
         finally:
             try:  # noqa: SIM105 - as above
                 self._alone.release()
             except RuntimeError:  # a thread is alone
                 pass
+
+    def _release_all(self) -> None:
+        while self._ended:
+            owned = self._ended[0]  # until it is released: after an interrupt, the next call continues
+            while owned.objects:
+                owned.objects.pop()
+            self._owned.discard(owned)
+            self._ended.popleft()
 
     def after_fork(self) -> None:
         """Refuse calls in a forked process if its parent had sessions or calls on the device."""

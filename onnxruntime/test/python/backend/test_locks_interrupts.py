@@ -18,12 +18,16 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 from helpers.locks import SOON, Held, Interrupter, check_free, in_alone, in_block, in_run, nothing
 from helpers.threads import needs_global_lock
 
 from onnxruntime import RunOptions
 from onnxruntime.backend import locks
+from onnxruntime.backend.capture.graphs import Graph
 from onnxruntime.backend.locks import SessionLock
+
+X = np.zeros(3, np.float32)
 
 
 def deep(levels: int, function: Callable) -> object:
@@ -96,6 +100,18 @@ class Session(SimpleNamespace):
     """A stub of a session, which supports weak references."""
 
 
+def ignore(*_: object) -> None:
+    pass
+
+
+def stub_graph(turn: object) -> Graph:
+    """Return a graph with two inputs, without a device."""
+    binding = SimpleNamespace(bind_ortvalue_input=ignore, _iobinding=SimpleNamespace(copy_outputs_to_cpu=list))
+    session = Session(io_binding=lambda: binding, _sess=SimpleNamespace(run_with_iobinding=ignore))
+    buffer = SimpleNamespace(_ortvalue=SimpleNamespace(update_inplace=len))
+    return Graph(session, turn, "1", {"A": X, "B": X}, {}, lambda *_: buffer)
+
+
 @needs_global_lock
 class InterruptTest(unittest.TestCase):
     """Ctrl-C at any moment leaves no lock taken."""
@@ -111,6 +127,7 @@ class InterruptTest(unittest.TestCase):
         lock, lock_of_one, options = SessionLock(), threading.RLock(), RunOptions()
         run, alone, block = in_run(lock), in_alone(lock, options), in_block(lock)
         one = partial(locks.call_holding, lock_of_one, None)
+        graph = stub_graph(lock_of_one)
 
         def nested(outer: Callable, inner: Callable) -> Callable:
             return lambda function: outer(partial(inner, function))
@@ -121,6 +138,7 @@ class InterruptTest(unittest.TestCase):
             "block": block,
             "one": one,
             "release": partial(self.release, lock),
+            "replay": lambda _: graph.replay_arrays([X, X], options),
             "run in a run": nested(run, run),
             "alone in a block": nested(block, alone),
             "block in a block": nested(block, block),

@@ -90,7 +90,8 @@ class Interrupter:
     These are the start of a Python function, a jump to the start of a loop, and the end of a call of a C function.
     """
 
-    JUMPS = frozenset(code for name, code in dis.opmap.items() if name.startswith("JUMP_BACKWARD"))
+    # In Python 3.11, jumps with a condition, too.
+    JUMPS = frozenset(code for name, code in dis.opmap.items() if "JUMP_BACKWARD" in name and "_NO_" not in name)
 
     def __init__(self, moment: int, again: bool = False) -> None:
         """If ``again``, also raise it at each later step."""
