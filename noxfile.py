@@ -50,7 +50,7 @@ nox.options.sessions = ["test"]
 PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
 WORKERS = f"-n {variable('WORKERS', 'auto')}"
 PARALLEL = f"{PYTEST} {WORKERS} --dist loadfile --no-loadscope-reorder"  # all tests of a file in the same process
-CAMPAIGN = f"PYTHONPATH={TESTS} -m campaigns"
+CAMPAIGN = f"PYTHONPATH={TESTS}:{TESTS}/allowlist -m campaigns"
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
 STOCK_FILES = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"

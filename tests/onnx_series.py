@@ -30,7 +30,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import _paths  # noqa: F401
+import _paths
 import numpy as np
 import onnx
 import onnx.backend.test

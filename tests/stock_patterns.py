@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 import numpy as np
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import _paths  # noqa: F401
+import _paths
 
 from benchmarks import record, report
 from benchmarks.comparison import BACKEND, BY_HAND, OF_STOCK, RATIO, VALUE, Comparison, Figure, Row, figure

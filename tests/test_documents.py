@@ -35,7 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import _paths  # noqa: F401
+import _paths
 import numpy as np
 from helpers.children import run_code
 from helpers.models import two_nodes

@@ -16,13 +16,14 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 import backend_new_release as tool
 
 REPORT = """<testsuites><testsuite>
-<testcase classname="onnxruntime.test.python.backend.test_session_ort_messages.A" name="test_a">
+<testcase classname="onnxruntime.test.python.backend.explanations.test_ort_messages.A" name="test_a">
 <failure message="other\n  text"/><failure message="again"/></testcase>
-<testcase classname="tests.test_packaging.B" name="test_b"><skipped/></testcase>
+<testcase classname="tests.test_packaging.B" name="test_b"><error>label</error></testcase>
+<testcase classname="tests.test_packaging.B" name="test_c"><skipped/></testcase>
 <testcase classname="" name="tests.test_demo"><error>cannot be imported</error></testcase>
 </testsuite></testsuites>"""
 # The releases of a defect, and whether onnxruntime 1.32.0 shows it.
@@ -80,7 +81,8 @@ class ToolTest(unittest.TestCase):
         self.assertEqual(
             {cause: lines for cause, lines in found.items() if lines},
             {
-                "messages of ORT": [f"session_ort_messages.A.test_a: {text}" for text in ("other text", "again")],
+                "messages of ORT": [f"ort_messages.A.test_a: {text}" for text in ("other text", "again")],
+                "the release is not accepted yet": ["packaging.B.test_b: label"],
                 "other": [".tests.test_demo: cannot be imported"],
             },
         )

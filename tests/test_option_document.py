@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unittest
 
-import _paths  # noqa: F401
+import _paths
 import backend_option_document as reference
 
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES

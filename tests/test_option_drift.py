@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 import backend_option_drift as drift
 from backend_option_images import Image, Section
 from backend_option_names import Use, is_glued, uses

@@ -20,7 +20,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 import backend_first_step as first_step
 from backend_first_step import API, BACKEND, BUILD, CHANGES, MESSAGE, TESTS, UPSTREAM, git
 

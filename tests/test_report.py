@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 
 HAS_PANDAS = importlib.util.find_spec("pandas") is not None
 if HAS_PANDAS:

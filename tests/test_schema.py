@@ -10,7 +10,7 @@ import importlib.util
 import json
 import unittest
 
-import _paths  # noqa: F401
+import _paths
 import backend_configuration_schema as document
 
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES

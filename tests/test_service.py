@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
-import _paths  # noqa: F401
+import _paths
 from helpers.models import parsed, two_nodes
 
 from examples import service

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import _paths  # noqa: F401
+import _paths
 import numpy as np
 from helpers.execution_providers import OPENVINO, WEBGPU, add_openvino, register_openvino_plugin
 

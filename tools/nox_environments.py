@@ -72,18 +72,23 @@ ONNX_OF_ORT = RELEASES["onnx-of-ort"]
 TESTS = "onnxruntime/test/python/backend"
 TEST_FILES = []
 for tests in (TESTS, "tests"):
-    for path in sorted(ROOT.joinpath(tests).glob("test_*.py")):
+    for path in sorted(ROOT.joinpath(tests).rglob("test_*.py")):
         TEST_FILES.append(path.relative_to(ROOT).as_posix())
 
 
 def ending(endings: list[str]) -> list[str]:
-    """Return the test file of each subject, otherwise all files whose subjects end with it."""
+    """Return the test file of each subject, such as ``allowlist/look_up`` or ``look_up``.
+
+    If no file has this subject, return all files whose subjects end with it.
+    """
     found = []
     for one in endings:
-        files = [file for file in TEST_FILES if file.endswith(f"/test_{one}.py")]
+        folder, separator, subject = one.rpartition("/")
+        name = f"/{folder}{separator}test_{subject}.py"
+        files = [file for file in TEST_FILES if file.endswith(name)]
         files = files or [file for file in TEST_FILES if file.endswith(f"_{one}.py")]
         if not files:
-            raise SystemExit(f"no test file ends with _{one}.py")
+            raise SystemExit(f"no test file ends with {name} or _{one}.py")
         found += files
     return found
 

@@ -241,7 +241,7 @@ def tried(requests: list[tuple[Mutant, dict]], places: list[Workplace]) -> Itera
 
 def all_tests() -> list[str]:
     found = []
-    for path in sorted(TREE.glob("onnxruntime/test/python/backend/test_*.py")):
+    for path in sorted(TREE.glob("onnxruntime/test/python/backend/**/test_*.py")):
         found.append(path.relative_to(TREE).as_posix())
     return found
 

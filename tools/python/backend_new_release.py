@@ -60,12 +60,12 @@ BASES = {
 # The cause of a failed test, by a pattern of its name. The first match counts.
 CAUSES = {
     "names": "option_drift",
-    "optimizers": "allowlist_config_keys.*optimizer",
-    "execution providers": "allowlist_providers",
+    "optimizers": "^config_keys.*optimizer",
+    "execution providers": "^providers",
     "messages of ORT": "ort_messages|model_versions",
-    "plugin EPs": "plugins|webgpu",
+    "plugin EPs": "^plugin_eps|webgpu",
     "the stock wheel behaves differently": "stock_comparison",
-    "the release is not accepted yet": "test_installed|test_packaging",
+    "the release is not accepted yet": "^installed|^packaging",
     "other": "",
 }
 # Texts of the tables that can be untrue for the release after 1.{0}.

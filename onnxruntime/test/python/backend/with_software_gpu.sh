@@ -7,7 +7,7 @@
 # PCI display adapter, which is where ORT looks for devices, and Vulkan is SwiftShader, which computes on the CPU.
 # Needs Linux, the right to unshare (root, or a user namespace) and SwiftShader, as in Debian's chromium-common.
 #
-#   with_software_gpu.sh python -m pytest test_webgpu_capture.py
+#   with_software_gpu.sh python -m pytest capture/test_webgpu_graphs.py
 set -eu
 
 icd=${SWIFTSHADER_ICD:-/usr/lib/chromium/vk_swiftshader_icd.json}

@@ -35,7 +35,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import test_allowlist_config_keys as config_keys
+import test_config_keys as config_keys
 from helpers import observable_models as models
 from helpers.allowlist import bounds, listed_values
 

@@ -1,0 +1,179 @@
+# -------------------------------------------------------------------------
+# Copyright (c) Microsoft Corporation. All rights reserved.
+# Licensed under the MIT License.
+# --------------------------------------------------------------------------
+"""Tests of allowlist/suggestions.py: similar names, the argument of a name, and the forms of InferenceSession."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+
+import _above
+import numpy as np
+from helpers.models import no_session_opens, open_session, two_nodes
+from helpers.processes import process_with
+
+import onnxruntime
+import onnxruntime.backend
+from onnxruntime.backend.allowlist import suggestions
+from onnxruntime.backend.allowlist.providers import NO_OPTIONS, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Table
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD
+from onnxruntime.backend.errors import NotPermittedError, Place
+
+CPU = "CPUExecutionProvider"
+CUDA = "CUDAExecutionProvider"
+OPENVINO = "OpenVINOExecutionProvider"
+MIGRAPHX = "MIGraphXExecutionProvider"
+X = np.ones((2, 3), np.float32)
+
+
+def why_unknown(keyword: str, name: str, table: Table | None = None) -> str:
+    return suggestions.why_unknown(BY_KEYWORD[keyword] if table is None else table, Place(keyword, key=name))
+
+
+class UnknownNamesTest(unittest.TestCase):
+    def test_similar_names(self):
+        spinning = "session.intra_op.allow_spinning"
+        for keyword, name, expected in (
+            ("session_config", "SESSION.DISABLE_PREPACKIN", "'session.disable_prepacking'?"),
+            ("run_config", "gpu_graph_ids".rjust(100), "'gpu_graph_id'?"),
+            (
+                "session_config",
+                "session.intra_op.spin_duration_ms",
+                "'session.intra_op.spin_duration_us'?",
+            ),  # of a prefix
+            # The words at the end of a name.
+            ("session_config", "allow-spinning", f"'{spinning}' or 'session.inter_op.allow_spinning'?"),
+            ("session_options", "optimization-level", "'graph_optimization_level'?"),
+            ("session_config", "device_id", "provider_options['CUDAExecutionProvider']['device_id']"),
+            # Too long, a prefix alone, and a part of many names.
+            ("run_config", "gpu_graph_id".rjust(101), None),
+            *(("session_config", name, None) for name in ("session.", "session.foo", "op", "", "\0", "x" * 10**6)),
+            # The place of a name.
+            ("session_config", "gpu_graph_id", "It belongs in run_config"),
+            ("run_config", "log_severity_level", "It belongs in session_options or the keyword arguments of run"),
+            ("session_options", "provider_options", "It belongs in the keyword arguments of prepare"),
+            ("run_config", "zzzzzzz", "run `python -m onnxruntime.backend options run`"),
+        ):
+            with self.subTest(keyword, name=name[:40]):
+                why = why_unknown(keyword, name)
+                self.assertEqual("Did you mean" in why, "[" in (expected or "") or (expected or "").endswith("?"))
+                self.assertIn(expected or "unknown key", why)
+
+    def test_options(self):
+        why = suggestions.why_unknown(PROVIDERS[CUDA]["built-in"], Place("provider_options", CUDA, "cuda_mem_limit"))
+        self.assertEqual(why, "unknown option. Did you mean 'gpu_mem_limit'?")
+
+    def test_at_most_three_names(self):
+        known = ["first_level", "second_level", "third_level", "fourth_level"]
+        for count in (1, 3, 4):
+            table = Table(dict.fromkeys(known[:count], BY_KEYWORD["run_config"]["gpu_graph_id"]))
+            listed = why_unknown("session_config", "level", table).count("first_level")
+            self.assertEqual(listed, int(count <= 3))
+        self.assertEqual(why_unknown("session_config", "device_id", NO_OPTIONS).count("['device_id']"), 3)
+
+    def test_providers(self):
+        for name, meant in (("cuda", CUDA), ("CUDAExecutionProvidr", CUDA), ("OpenVIN", OPENVINO), ("ROCM", MIGRAPHX)):
+            self.assertIn(f"Did you mean '{meant}'?", suggestions.unknown_provider(name))
+        for name in ("Foo", "ExecutionProvider", "", "x" * 10**6):
+            with self.subTest(name[:30]):
+                self.assertIn(f"Known: {CPU}", suggestions.unknown_provider(name))
+                self.assertEqual(suggestions.provider_named(name), "")
+        with process_with(plugins=("OwnEP",)):
+            self.assertIn(", OwnEP. ", suggestions.unknown_provider("zzz"))
+
+    def test_devices(self):
+        supported = ["CPU", "CUDA", "GPU"]
+        for given, advice in (
+            ("cuda:1", "Did you mean 'CUDA:1'? "),
+            (" Cpu", "Did you mean 'CPU'? "),
+            ("CPU:1", "The only index of CPU is 0. "),
+            (CPU, f"Use provider_options={{'{CPU}': {{}}}}. "),
+            ([CPU], f"Use provider_options={{'{CPU}': {{}}}}. "),
+            *((given, "") for given in ("CUDA:100", "TPU:1", None, {}, "cuda".rjust(101))),
+        ):
+            with self.subTest(given):
+                self.assertEqual(suggestions.device(given, supported), advice)
+        self.assertIn(f"{{'{CPU}': {{}}}}", suggestions.device("CPU", ["CUDA"]))  # as on a base with CUDA
+
+
+class FormsOfInferenceSessionTest(unittest.TestCase):
+    def test_values_that_are_no_mapping(self):
+        cuda = {"providers": (CUDA, CPU)}
+        advice = f". Use provider_options={{'{CUDA}': {{'device_id': 1}}, '{CPU}': {{}}}}"
+        for given, others, end in (
+            ([{"device_id": 1}, {}], cuda, f"list{advice}"),
+            ([CPU] * 99, {}, "list"),
+            (7, {}, "int"),
+        ):
+            with self.subTest(str(given)[:50]), no_session_opens(), self.assertRaises(NotPermittedError) as refused:
+                onnxruntime.backend.prepare(two_nodes(), provider_options=given, **others)
+            self.assertEqual(refused.exception.reason, f"must be a mapping such as a dict, not {end}")
+
+    def test_lists(self):
+        many = {str(number): number for number in range(17)}
+        for names, options, form in (
+            (["cuda", "CPU"], None, f"{{'{CUDA}': {{}}, '{CPU}': {{}}}}"),
+            (["cuda"], ({"device_id": 1},), f"{{'{CUDA}': {{'device_id': 1}}}}"),
+            ([["A", {"x": [1]}], ("B", many), ("C", 7)], [{"y": 2}] * 3, "{'A': {'x': ...}, 'B': {...}, 'C': {...}}"),
+            (("cuda", {"device_id": 1}), None, f"{{'{CUDA}': {{'device_id': 1}}}}"),
+        ):
+            with self.subTest(names):
+                self.assertEqual(suggestions.provider_options(names, options), f"provider_options={form}")
+        for names in ([f"E{number}" for number in range(17)], ["x" * 101], [("A", {"x": "y" * 400})] * 9, [7]):
+            self.assertEqual(suggestions.provider_options(names), "")
+
+    def test_no_code_of_the_caller_runs(self):
+        class Liar(dict):
+            def __eq__(self, other: object) -> bool:
+                raise AssertionError("code of the caller ran")
+
+            __hash__ = None
+            __repr__ = __str__ = __len__ = __iter__ = items = __eq__
+
+        class Name(str):
+            __slots__ = ()
+            lower = __eq__ = Liar.__eq__
+            __hash__ = str.__hash__
+
+        self.assertIn("{...}", suggestions.provider_options([(CPU, Liar())]))
+        self.assertEqual(suggestions.provider_options([Name("a")]), "")
+
+
+class IgnoredKeywordTest(unittest.TestCase):
+    """Keyword arguments that the stock backend ignores silently cause a warning."""
+
+    def warned(self, call, *arguments: object, **keywords: object) -> list[str]:
+        with warnings.catch_warnings(record=True, action="always") as given:
+            call(*arguments, **keywords)
+        self.assertTrue(all(one.filename == __file__ for one in given))
+        return [str(one.message) for one in given if one.category is RuntimeWarning]
+
+    def test_in_prepare(self):
+        for name, value, advice in (
+            ("providers", 3, "ignored. Use provider_options={EP: {...}}"),
+            ("device_id", 63, f"ignored. Use provider_options={{'{CUDA}': {{'device_id': 63}}}}"),
+            ("use_tf32", 1 << 200, f"ignored. Use provider_options={{'{CUDA}': {{'use_tf32': ...}}}}"),
+            ("run_options", None, "run_config={...}"),
+            ("output_names", ["Y"], "rep.session.run("),
+            ("return_ortvalues", True, "rep.session.run_with_ort_values("),
+            ("terminate", False, "ignored by prepare. Pass it to run"),
+            # No guess.
+            *((name, 2, "unknown and is ignored") for name in ("something_else", "intra_op_num_thread", "x" * 200)),
+        ):
+            with self.subTest(name, value=str(value)):
+                (message,) = self.warned(onnxruntime.backend.prepare, two_nodes(), **{name: value})
+                self.assertIn(advice, message)
+
+    def test_keywords_with_an_effect_cause_no_warning(self):
+        session = open_session()
+        of_run = {"log_severity_level": 3, "only_execute_path_to_fetches": True, "timeout": 60}
+        for model in (two_nodes(), session, onnxruntime.backend.prepare(session)):
+            self.assertEqual(self.warned(onnxruntime.backend.run, model, [X], **of_run), [])
+        self.assertEqual(self.warned(onnxruntime.backend.run, two_nodes(), [X], intra_op_num_threads=1), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
