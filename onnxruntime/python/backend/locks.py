@@ -15,19 +15,14 @@ thread then, so the inner call goes on. If it would wait for the outer call, it 
 The last reference to a session can end in the garbage collector, where waiting for a lock can hang. Therefore, the lock
 also refers to the inner session and the captured graphs of each session, and releases both after the session has ended.
 
-No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
-thread owns it. Two other structures would leave it taken. Python 3.14 can call a signal handler before the block of a
-``with`` statement. Python 3.13 and later can call one at the end of a loop, outside of the ``try`` block around it, if
-the loop ends with a condition, as each ``while`` does. So these loops are in functions of their own.
-
-All of this relies on the global interpreter lock, which orders the steps of all threads (``parts.py``).
+No error and no interrupt leaves the lock taken (``waiting.py``). This relies on the global interpreter lock, which
+orders the steps of all threads (``parts.py``).
 """
 
 from __future__ import annotations
 
 import os
 import time
-import traceback
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -41,54 +36,13 @@ from onnxruntime.backend.allowlist.rules import Texts
 from onnxruntime.backend.provider_names import WEBGPU
 from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart
 from onnxruntime.backend.session.state import state_of
+from onnxruntime.backend.waiting import WAITS_FOR_ITSELF, acquire, call_holding, check_terminated, clear_frames
 
 _Result = TypeVar("_Result")
-WAITS_FOR_ITSELF = (
-    "This call would wait for its own thread, which is in a block of device_lock, or in the middle of a call that a "
-    "signal handler or a finalizer has interrupted. Use the session after the block or the call"
-)
 _FORKED = (
     "This process was forked from a process with sessions on the same device, which a forked process cannot use. "
     "Prepare models after the fork only, or start processes with spawn or forkserver"
 )
-
-
-def call_holding(
-    lock: Any, options: RunOptions | None, function: Callable[..., _Result], *arguments: object
-) -> _Result:
-    """Call a function under an ``RLock`` that this thread does not hold yet. The run options can end the wait."""
-    if lock._is_owned():  # as threading.Condition calls it
-        raise RuntimeError(WAITS_FOR_ITSELF)
-    try:
-        acquire(lock, options)
-        return function(*arguments)
-    except BaseException as error:
-        _clear_frames(error)
-        raise
-    finally:
-        try:  # noqa: SIM105 - before suppress, Python can call a signal handler
-            lock.release()
-        except RuntimeError:  # an error or an interrupt ended the wait
-            pass
-
-
-def acquire(lock: Any, options: RunOptions | None) -> None:
-    """Acquire a lock. The run options can end the wait."""
-    while not lock.acquire(timeout=0.05):
-        check_terminated(options)
-
-
-def check_terminated(options: RunOptions | None) -> None:
-    """Raise an error if the run options terminate a run that waits."""
-    if options is not None and options.terminate:
-        raise RuntimeError("the run was terminated while it waited for other sessions")
-
-
-def _clear_frames(error: BaseException) -> None:
-    """Release what the frames of a failed call refer to, such as an inner session: the program can keep the error."""
-    for failed in (error, error.__cause__):
-        if failed is not None:
-            traceback.clear_frames(failed.__traceback__)
 
 
 class _Owned(weakref.ref):
@@ -129,7 +83,7 @@ class SessionLock:
                 if not self._owner or self._owner == thread:
                     return function(*arguments)
             except BaseException as error:
-                _clear_frames(error)
+                clear_frames(error)
                 raise
             finally:
                 del running[thread]

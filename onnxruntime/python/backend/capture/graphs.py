@@ -40,12 +40,13 @@ from onnxruntime import InferenceSession, OrtValue, RunOptions
 from onnxruntime.backend.capture import comparison, eligibility
 from onnxruntime.backend.capture.worker import Worker
 from onnxruntime.backend.errors import warn
-from onnxruntime.backend.locks import GPU, call_holding
+from onnxruntime.backend.locks import GPU
 from onnxruntime.backend.provider_names import CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.plan import FastRun
 from onnxruntime.backend.runs.settings import RunSettings
 from onnxruntime.backend.session.state import generation_of
+from onnxruntime.backend.waiting import call_holding
 
 Outputs = list[np.ndarray]
 _Feeds = Mapping[str, Any]
@@ -153,7 +154,7 @@ class Graph:
             self._run(self._inner_binding, options)
             return self._copy_outputs()
         finally:
-            try:  # noqa: SIM105 - as in locks.py
+            try:  # noqa: SIM105 - as in waiting.py
                 turn.release()
             except RuntimeError:
                 pass

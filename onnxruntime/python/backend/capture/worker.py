@@ -14,7 +14,8 @@ from threading import get_ident
 from typing import Any
 
 from onnxruntime import RunOptions
-from onnxruntime.backend.locks import GPU, check_terminated
+from onnxruntime.backend.locks import GPU
+from onnxruntime.backend.waiting import check_terminated
 
 
 class Worker:

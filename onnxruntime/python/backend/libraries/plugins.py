@@ -20,6 +20,7 @@ import onnxruntime
 from onnxruntime.backend import packages
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, show, warn
 from onnxruntime.backend.libraries import extensions
+from onnxruntime.backend.waiting import call_holding
 
 NO_DEVICE = (
     "is registered, but found no device on this machine that it supports. ORT finds GPUs in the system's list of "
@@ -81,12 +82,10 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
     :param origin: the end of an error, which names the place of the setting.
     """
     for name in names:
+        if name in _registered:
+            continue
         try:
-            with _lock:
-                if name in _registered:
-                    continue
-                plugin = _register(name)
-                _registered[name] = plugin
+            plugin = call_holding(_lock, None, _register_once, name)
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
             if isinstance(error, ModuleNotFoundError) and error.name == name:
@@ -94,6 +93,12 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
         if plugin.ep in without_device:
             warn(f"Plugin {show(name)} {NO_DEVICE}")
+
+
+def _register_once(name: str) -> _Plugin:
+    if name not in _registered:  # by another thread
+        _registered[name] = _register(name)
+    return _registered[name]
 
 
 def _register(name: str) -> _Plugin:

@@ -29,11 +29,11 @@ from threading import RLock
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.errors import ORT_ERRORS, Place, reject, reworded
-from onnxruntime.backend.locks import call_holding
 from onnxruntime.backend.openvino.replacement import InnerSession, Origin
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session.state import generation_of
+from onnxruntime.backend.waiting import call_holding
 
 # Errors that ORT raises outside of the EP: before the first node runs (``InferenceSession::ValidateInputsOutputs``), or
 # between two nodes (``ExecuteThePlan``).

@@ -43,6 +43,7 @@ LAYERS = (
     "errors",
     "packages",
     "provider_names",
+    "waiting",
 )
 # google.protobuf is a requirement of onnx.
 DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}

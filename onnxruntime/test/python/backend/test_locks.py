@@ -23,7 +23,7 @@ from helpers.locks import LATE, SOON, Held, check, check_free, in_alone, in_bloc
 from helpers.threads import in_threads, needs_global_lock
 
 from onnxruntime import RunOptions
-from onnxruntime.backend import locks
+from onnxruntime.backend import locks, waiting
 from onnxruntime.backend.locks import SessionLock
 from onnxruntime.backend.provider_names import CPU, CUDA, TENSORRT, WEBGPU
 from onnxruntime.backend.session.creation import Construction
@@ -103,7 +103,7 @@ class MiddleTest(unittest.TestCase):
                 try:
                     outer(lock)(lambda: inner(lock)(partial(done.append, 1)))  # noqa: B023
                 except RuntimeError as error:
-                    self.assertEqual(str(error), locks.WAITS_FOR_ITSELF)
+                    self.assertEqual(str(error), waiting.WAITS_FOR_ITSELF)
                 self.assertEqual(done == [], outer is in_run and inner is not in_run)
                 check_free(*(kind(lock) for kind in KINDS))
 
@@ -137,8 +137,8 @@ class MiddleTest(unittest.TestCase):
     def test_a_lock_of_one(self):
         lock = threading.RLock()
         with self.assertRaises(RuntimeError):
-            locks.call_holding(lock, None, locks.call_holding, lock, None, nothing)
-        check_free(partial(locks.call_holding, lock, None))
+            waiting.call_holding(lock, None, waiting.call_holding, lock, None, nothing)
+        check_free(partial(waiting.call_holding, lock, None))
 
 
 @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")

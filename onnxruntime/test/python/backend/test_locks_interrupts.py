@@ -23,7 +23,7 @@ from helpers.locks import SOON, Held, Interrupter, check_free, in_alone, in_bloc
 from helpers.threads import needs_global_lock
 
 from onnxruntime import RunOptions
-from onnxruntime.backend import locks
+from onnxruntime.backend import waiting
 from onnxruntime.backend.capture.graphs import Graph
 from onnxruntime.backend.locks import SessionLock
 
@@ -44,14 +44,14 @@ class ErrorTest(unittest.TestCase):
         self.calls = (
             in_run(lock, options),
             in_alone(lock),
-            partial(locks.call_holding, lock_of_one, None),
+            partial(waiting.call_holding, lock_of_one, None),
             in_run(lock),
             in_alone(lock, options),
             in_block(lock),
             partial(lambda block, alone, function: block(partial(alone, function)), in_block(lock), in_alone(lock)),
             partial(lambda run, inner, function: run(partial(inner, function)), in_run(lock), in_run(lock)),
         )
-        self.free = (in_alone(lock), in_run(lock), partial(locks.call_holding, lock_of_one, None))
+        self.free = (in_alone(lock), in_run(lock), partial(waiting.call_holding, lock_of_one, None))
 
     def test_recursion(self):
         limit = sys.getrecursionlimit()
@@ -126,7 +126,7 @@ class InterruptTest(unittest.TestCase):
             self.skipTest("a tracer such as a coverage tool is in use")
         lock, lock_of_one, options = SessionLock(), threading.RLock(), RunOptions()
         run, alone, block = in_run(lock), in_alone(lock, options), in_block(lock)
-        one = partial(locks.call_holding, lock_of_one, None)
+        one = partial(waiting.call_holding, lock_of_one, None)
         graph = stub_graph(lock_of_one)
 
         def nested(outer: Callable, inner: Callable) -> Callable:

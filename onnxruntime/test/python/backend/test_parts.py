@@ -24,11 +24,12 @@ from onnxruntime.backend.allowlist import conditions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS
 from onnxruntime.backend.capture import eligibility
-from onnxruntime.backend.locks import GPU, call_holding
+from onnxruntime.backend.locks import GPU
 from onnxruntime.backend.provider_names import AZURE, CPU, CUDA, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.creation import Construction, SessionPart
 from onnxruntime.backend.session.state import state_of
+from onnxruntime.backend.waiting import call_holding
 
 X = np.ones((2, 3), np.float32)
 CAPTURING = {"enable_cuda_graph": "1"}

@@ -28,8 +28,9 @@ from helpers.models import parsed
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
 from onnxruntime.backend.capture import graphs, worker
-from onnxruntime.backend.locks import GPU, WAITS_FOR_ITSELF
+from onnxruntime.backend.locks import GPU
 from onnxruntime.backend.provider_names import CPU, CUDA
+from onnxruntime.backend.waiting import WAITS_FOR_ITSELF
 
 X = data(0, 3, 4)
 CONFIGS = (None, {"gpu_graph_id": 5}, ORDINARY)

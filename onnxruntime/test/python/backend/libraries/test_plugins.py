@@ -15,13 +15,12 @@ import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NoReturn
 from unittest import mock
 
 import _above
 from helpers.environment import environment
+from helpers.locks import Interrupter
 from helpers.models import no_session_opens, two_nodes
-from helpers.threads import at_every_moment
 from test_extensions import modules
 
 import onnxruntime
@@ -81,21 +80,16 @@ class RegistrationTest(unittest.TestCase):
         self.register.assert_called_once()
 
     def test_an_interrupt_leaves_no_lock_taken(self):
-        def interrupt() -> NoReturn:
-            raise KeyboardInterrupt
-
-        def register() -> None:
+        self.enterContext(mock.patch.object(plugins, "_register", lambda _: plugins._Plugin(NEW, LIBRARY)))
+        for moment in range(400):
             plugins._registered.clear()
-            plugins.register(["a_package", "another_package", "a_third_package", "a_fourth_package"])
-
-        def check(_: object) -> None:
-            with ThreadPoolExecutor(1) as other:
-                self.assertTrue(other.submit(plugins._lock.acquire, timeout=1).result())
-                other.submit(plugins._lock.release).result()
-
-        plugin = plugins._Plugin("an_ep", "/a/library")
-        with mock.patch.object(plugins, "_register", lambda _: plugin):
-            at_every_moment(interrupt, register, check)
+            with Interrupter(moment) as interrupter:
+                plugins.register(["a_package", "another_package"])
+            self.assertFalse(plugins._lock._is_owned(), moment)
+            if not interrupter.interrupted:
+                break
+        self.assertFalse(interrupter.interrupted)
+        self.assertGreater(moment, 10)
 
     @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
     def test_a_fork_while_another_thread_registers(self):
