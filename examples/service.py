@@ -75,7 +75,7 @@ class Service:
         except Exception as error:
             logging.getLogger("service").exception("a request failed")
             status, answer = 500, {"error": "internal error"}
-            if re.search("(?i)memoryerror|allocate memory|out of memory|bad.alloc|than requested", repr(error)):
+            if re.search("(?i)memoryerror|allocate .*memory|out of memory|bad.alloc|than requested", repr(error)):
                 status, answer = 503, {"error": "the service is out of memory"}
             elif isinstance(error, (Fail, InvalidArgument, RuntimeException)):  # the model alone was prepared
                 status, answer = 422, {"error": "the model does not run with these inputs and settings"}

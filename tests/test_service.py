@@ -145,6 +145,7 @@ class TestAnswers(ServiceTest):
             (ONE_THREAD, RuntimeError("a problem"), 500),
             (ONE_THREAD, MemoryError(), 503),
             (TWO_THREADS, Fail("CUDA failure 2: out of memory"), 503),
+            (TWO_THREADS, Fail("OpenVINO's error: Failed to allocate 2000000000 bytes of memory"), 503),
             ({}, TimeoutError(), 504),
         ):
             with self.subTest(repr(error)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,8 @@ def _fault_of_names(part: str, names: Any) -> str:
 
 def shown(text: str) -> str:
     """Return the text of a configuration up to the values of its part TRUSTED, which no report contains."""
-    return "".join(text.partition(f'"{TRUSTED}"')[:2])
+    # JSON can escape a letter of the name.
+    return re.split(rf'(?<="{TRUSTED}")|(?=\\u00)', text, maxsplit=1)[0]
 
 
 def places(part: Mapping[str, Mapping]) -> Iterator[tuple[Place, Any]]:

@@ -35,7 +35,10 @@ class NarrowedAllowlist(Allowlist):
         super().__init__(process)
         self._permitted = configuration[PERMIT]
         self._defaults = configuration
-        for fault in faults(self._permitted, process):
+        checked = dict(self._permitted)
+        if not process.kinds:  # for a run, which sets no options of EPs
+            checked.pop("provider_options", None)
+        for fault in faults(checked, process):
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {fault}")
 
     def for_callers(self, table: Table, place: Place) -> Table:

@@ -11,6 +11,7 @@ for example to capture graphs. So no setting has two values. No report contains 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 
 from onnxruntime import SessionOptions
@@ -48,16 +49,27 @@ def add(permit: Permit, part: Mapping[str, dict], process: Process) -> Permit:
 def faults(part: Mapping[str, dict], process: Process) -> Iterator[str]:
     """Return a sentence about each setting that this part cannot contain."""
     for place, value in configuration.places(part):
-        name = (place.key or "").partition("\0")[0]  # as ORT reads it
+        key = place.key or ""
+        name = key.partition("\0")[0]  # as ORT reads it
         rules = [table.rule_of(name) for table in tables_of(place, process)]
-        kind: type = str
-        expected = "text"
-        if place.keyword == "session_options":
-            kind = type(getattr(SessionOptions(), name.strip("_"), print))
-            expected = "an attribute of SessionOptions, with a value of its type"
         of_callers = any(rules) and name != "enable_profiling"  # they may only switch it off
         sets_option = name.startswith("ep.") and suggestions.with_option(name.rpartition(".")[2])
+        # ORT would log the value of an entry that the option of an EP overwrites.
+        entry = f"ep.{place.provider.lower()}.{name}" if place.provider else ""
         if of_callers or sets_option:
             yield f"{TRUSTED}: {place} is a setting that callers may set. Specify it next to this part"
-        elif type(value) is not kind:
+        elif not name or re.search("[\ud800-\udfff]", f"{key}{value}"):
+            yield f"{TRUSTED}: {place} must have a name, and text that UTF-8 can represent"
+        elif place.keyword == "session_options" and not _is_attribute(key, value):
+            expected = "an attribute of SessionOptions, with a value of its type"
             yield f"{TRUSTED}: {place} must be {expected}, not {type_name(value)}"
+        elif place.keyword != "session_options" and type(value) is not str:
+            yield f"{TRUSTED}: {place} must be text, not {type_name(value)}"
+        elif entry in part.get("session_config", NOTHING):
+            yield f"{TRUSTED}: {place} is also in session_config. Specify it once"
+
+
+def _is_attribute(name: str, value: object) -> bool:
+    """Return whether ``SessionOptions`` has an attribute of the type of a value."""
+    is_attribute = isinstance(getattr(SessionOptions, name, None), property)
+    return is_attribute and type(value) is type(getattr(SessionOptions(), name))

@@ -18,6 +18,7 @@ import numpy as np
 from helpers.allowlist import NEWEST, having
 from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes
+from helpers.processes import UNKNOWN, process_with
 
 import onnxruntime
 import onnxruntime.backend
@@ -227,6 +228,17 @@ class CallsTest(Case):
             for attributes in ({"logid": "b"}, {"only_execute_path_to_fetches": False}):
                 self.refused((*attributes, "", ""), prepared.run, [X], **attributes)
             np.testing.assert_array_equal(prepared.run([X], logid="a", timeout=9)[0], X)
+
+    def test_a_plugin_ep_without_a_table(self):
+        """A run does not check its options: the first one can be the call that registers the plugin."""
+        part = {OPTIONS: {UNKNOWN: {"device_id": [0]}}, "session_options": {"logid": ["a"]}}
+        with environment({"permit": part}):
+            with process_with(plugins=(UNKNOWN,)):
+                rep = onnxruntime.backend.prepare(MODEL)
+                onnxruntime.backend.run(MODEL, [X], logid="a")
+                rep.run([X], logid="a")
+                self.refused(("logid", "", ""), rep.run, [X], logid="b")
+            self.assertRaisesRegex(RuntimeError, UNKNOWN, onnxruntime.backend.run, MODEL, [X], logid="a")
 
     def test_each_prepare_reads_the_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -169,9 +169,22 @@ class RefusedTest(unittest.TestCase):
             ({"session_options": {"no_such": SECRET}}, "['no_such']"),
             ({"session_options": {"add_provider": SECRET}}, "['add_provider']"),
             ({"session_options": {"__doc__": SECRET}}, "['__doc__']"),
+            ({"session_options": {"_profile_file_prefix": SECRET}}, "['_profile_file_prefix']"),
+            ({"session_options": {"profile_file_prefix\0": SECRET}}, "['profile_file_prefix\\x00']"),
+            ({"session_options": {"enable_profiling": None}}, "['enable_profiling']"),
+            ({"session_options": {"profile_file_prefix": f"{SECRET}\ud800"}}, "['profile_file_prefix']"),
+            ({"run_config": {"": SECRET}}, "run_config['']"),
+            ({"session_config": {KEY: f"{SECRET}\ud800"}}, f"session_config['{KEY}']"),
+            ({"session_config": {"a\ud800": SECRET}}, r"session_config['a\ud800']"),
         ):
             with self.subTest(part), environment({"trusted": part}):
                 self.check(prepare, words)
+
+    def test_an_option_that_is_a_session_config_entry_too(self):
+        """ORT would log the value of the entry, which it overwrites."""
+        part = {"provider_options": {CPU: {"cache": SECRET}}, "session_config": {f"ep.{CPU.lower()}.cache": SECRET}}
+        with environment({"provider_options": {CPU: {}}, "trusted": part}):
+            self.check(prepare, f"['{CPU}']['cache'] is also in session_config")
 
     def test_while_the_model_would_configure(self):
         entries = {"trusted": {"session_config": {KEY: SECRET}}}
@@ -216,9 +229,14 @@ class CommandsTest(CommandTest):
                 found = self.json("run", self.path, "-n", "1", "--config", text)
                 self.assertEqual(found["configurations"][0]["unconfirmed"]["session_config"], names)
                 self.assertNotIn("s3cret", json.dumps(found))
-            shown = Ran("info")
-            self.assertRegex(shown.out, VARIABLE)
-            self.assertNotIn("s3cret", shown.out + shown.err)
+            escaped = json.dumps(config).replace("trusted", r"tr\u0075sted")
+            for text in (json.dumps(config), escaped):
+                with environment(text):
+                    shown = Ran("info")
+                self.assertRegex(shown.out, VARIABLE)
+                self.assertNotIn("s3cret", shown.out + shown.err)
+            ran = Ran("run", self.path, "-n", "1", "--config", escaped)
+            self.assertNotIn("s3cret", ran.out + ran.err)
 
 
 if __name__ == "__main__":
