@@ -193,8 +193,8 @@ class TestPreparedModels(ServiceTest):
     def test_they_are_kept_and_limited(self):
         made = service.Service(self.model)
         self.assertIs(made._rep(ONE_THREAD), made._rep(dict(ONE_THREAD)))
-        a, b = {"CPUExecutionProvider": {}}, {"CPUExecutionProvider": {}, "AzureExecutionProvider": {}}
-        self.assertIsNot(made._rep({"provider_options": a}), made._rep({"provider_options": b}))
+        prepacked, plain = ({"session_config": {"session.disable_prepacking": value}} for value in ("0", "1"))
+        self.assertIsNot(made._rep(prepacked), made._rep(plain))
         for threads in range(1, 10):
             made._rep({"session_options": {"intra_op_num_threads": threads}})
             self.assertLessEqual(len(made._prepared), service.MOST_MODELS)
