@@ -10,7 +10,7 @@ from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from onnxruntime.backend.allowlist.conditions import OWN_POOLS, PARALLEL, PATTERN, SEVERAL, folds_text
-from onnxruntime.backend.allowlist.rules import Rule, Table
+from onnxruntime.backend.allowlist.rules import OWN_RUN, Rule, Table
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Member, Text
 
@@ -131,4 +131,5 @@ RUN_ATTRIBUTES = Table(
         "no effect": {"get_run_config_entry": "a method that only reads. See run_config of the prepared model"},
         "wrong results": {"training_mode": "switches operators such as Dropout to training, in builds that support it"},
     },
+    own=OWN_RUN,
 )

@@ -169,24 +169,19 @@ def options_of(ep: str, kind: str) -> Table:
 
 
 class Allowlist:
-    """The settings that callers may set in a process. A subclass narrows the tables."""
+    """The settings that callers may set in a process. A subclass narrows them."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def for_callers(self, table: Table, place: Place) -> Table:
-        """Return the names and values of a table that callers may set at a place."""
-        return table
-
     def attributes(self, table: Table, keyword_arguments: Values) -> Settings:
         """Look up attributes. Names that no class of ORT has are left out, as in the stock backend."""
-        permitted = self.for_callers(table, Place("session_options"))
         settings = {}
         for name, value in keyword_arguments.items():
-            if name in table:
-                settings[name] = self.setting_of(permitted, Place(name), value)
+            if name in table or table.why_refused(name):
+                settings[name] = self.setting_of(table, Place(name), value)
             else:
-                _refuse_attribute(table, name, value)
+                _check_left_out(table, name, value)
         return Settings(settings)
 
     def settings(self, keyword: str, requested: Mapping[str, Values]) -> Settings:
@@ -222,20 +217,23 @@ class Allowlist:
 
     def _settings(self, table: Table, container: Place, values: Values) -> Settings:
         """Look up names and values, or refuse the first one that the table does not permit."""
-        permitted = self.for_callers(table, container)
         settings = {}
         for name, value in values.items():
-            settings[name] = self.setting_of(permitted, container._replace(key=name), value)
+            settings[name] = self.setting_of(table, container._replace(key=name), value)
         return Settings(settings)
 
     def setting_of(self, table: Table, place: Place, value: object) -> Setting:
         """Look up a name and a value, or refuse them. Every setting that ORT receives passes this function."""
         try:
             rule = self.rule_of(table, place)
-            parsed = _parsed(rule, place, value)
+            parsed = rule.kind.parse(value)
         except NotPermittedError as refusal:
             refusal.value = show(value)
             raise
+        except ForbiddenError as error:
+            refuse(place, f"with the value {show(value)}, {error}", show(value))
+        except ValueError as error:
+            reject_value(place, value, rule.kind.accepts, str(error))
         return Setting(place, rule, parsed, rule.kind.render(parsed))
 
     def rule_of(self, table: Table, place: Place) -> Rule:
@@ -243,7 +241,10 @@ class Allowlist:
         name = place.keyword if place.key is None else place.key
         rule = table.rule_of(name)
         if rule is None:
-            refuse(place, _why_not_permitted(table, place, name))
+            reason = table.why_refused(name)
+            if place.keyword == "provider_options":
+                reason = reason or EVERY_EP.why_refused(name)
+            refuse(place, reason or suggestions.why_unknown(table, place))
         release = self.process.release
         if rule.since > release:
             refuse(place, f"it requires ORT {_text_of(rule.since)}. ORT {_text_of(release)} stores it and ignores it")
@@ -253,42 +254,18 @@ class Allowlist:
         return rule
 
 
-def _why_not_permitted(table: Table, place: Place, name: str) -> str:
-    refused = table.why_refused(name)
-    if refused is None and place.keyword == "provider_options":
-        refused = EVERY_EP.why_refused(name)
-    if refused is None:
-        return suggestions.why_unknown(table, place)
-    return refused.text(of_run=place.keyword == "run_config")
-
-
-def _parsed(rule: Rule, place: Place, value: object) -> object:
-    try:
-        return rule.kind.parse(value)
-    except ForbiddenError as error:
-        refuse(place, f"with the value {show(value)}, {error}")
-    except ValueError as error:
-        why = str(error)
-    reject_value(place, value, rule.kind.accepts, why)
-
-
 def _text_of(release: tuple[int, int]) -> str:
     major, minor = release
     return f"{major}.{minor}"
 
 
-def _refuse_attribute(table: Table, name: str, value: object) -> None:
-    """Refuse an attribute that is not permitted, and accept a name that is not an attribute."""
+def _check_left_out(table: Table, name: str, value: object) -> None:
+    """Refuse a keyword argument that only the environment can contain, or an attribute that is in no table."""
     if name in (*LIBRARIES, PERMIT, TRUSTED):
         reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'
         refuse(Place(name), reason, show(value))
-    if len(name) > _LONGEST_NAME:
-        return
-    of_run = table is RUN_ATTRIBUTES
-    refused = table.why_refused(name)
-    if refused is not None:
-        refuse(Place(name), refused.text(of_run=of_run), show(value))
-    if hasattr(RunOptions if of_run else SessionOptions, name):
+    of_ort = RunOptions if table is RUN_ATTRIBUTES else SessionOptions
+    if len(name) <= _LONGEST_NAME and hasattr(of_ort, name):
         refuse(Place(name), "not reviewed", show(value))
 
 

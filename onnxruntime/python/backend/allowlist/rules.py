@@ -59,9 +59,10 @@ class Rule(NamedTuple):
         return text in (self.already_so or (self.default,))
 
 
+# The hazards of settings that do not help a trusted program either. For the others, its next step.
 _USELESS = ("wrong results", "no effect", "no useful effect", "set by another argument")
 _OWN_SESSION = "create the InferenceSession with it and pass the session to prepare"
-_OWN_RUN = "call rep.session.run with RunOptions that contain it"
+OWN_RUN = "call rep.session.run with RunOptions that contain it"
 
 switch = partial(Rule, Flag(), "0")
 switch_on = partial(Rule, Flag(), "1")
@@ -73,14 +74,6 @@ class Refused(NamedTuple):
     hazard: str  # the kind of harm, in a few words
     reason: str  # the effect if ORT received the setting
 
-    def text(self, *, of_run: bool = False) -> str:
-        """Return the hazard, the reason, and the next step of a trusted program."""
-        text = f"{self.hazard} ({self.reason})"
-        if self.hazard in _USELESS:
-            return text
-        step = _OWN_RUN if of_run else _OWN_SESSION
-        return f"{text}. In a program that you trust, {step}"
-
 
 class Table(dict[str, Rule]):
     """The reviewed names of one place: the rules of the permitted names, and the reasons for the refused names.
@@ -89,6 +82,7 @@ class Table(dict[str, Rule]):
         ends with a dot stands for each other name that begins with it.
     :param others: a function that returns the rule of a name outside of the table, or ``None``.
     :param reported: whether ORT reports the values in use.
+    :param own: what a program that its author trusts does to set a refused name.
     """
 
     def __init__(
@@ -97,11 +91,13 @@ class Table(dict[str, Rule]):
         *refused: Mapping[str, Mapping[str, str]],
         others: Callable[[str], Rule | None] | None = None,
         reported: bool = True,
+        own: str = _OWN_SESSION,
     ) -> None:
         if not reported:
             permitted = {name: rule._replace(reported=False) for name, rule in permitted.items()}
         super().__init__(permitted)
         self._others = others
+        self._own = own
         self.refused: dict[str, Refused] = {}
         for by_hazard in refused:
             for hazard, reasons in by_hazard.items():
@@ -114,14 +110,15 @@ class Table(dict[str, Rule]):
             return self._others(name)
         return self.get(name)
 
-    def why_refused(self, name: str) -> Refused | None:
-        """Return the documented reason for a refused name."""
-        if name in self.refused:
-            return self.refused[name]
-        for prefix, refused in self.refused.items():
-            if prefix.endswith(".") and name.startswith(prefix):
-                return refused
-        return None
+    def why_refused(self, name: str) -> str:
+        """Return the hazard of a refused name, the reason, and the next step of a trusted program, or ``""``."""
+        prefixes = [prefix for prefix in self.refused if prefix.endswith(".") and name.startswith(prefix)]
+        for known in (name, *prefixes):
+            if known in self.refused:
+                hazard, reason = self.refused[known]
+                step = "" if hazard in _USELESS else f". In a program that you trust, {self._own}"
+                return f"{hazard} ({reason}){step}"
+        return ""
 
 
 class Setting(NamedTuple):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from onnxruntime.backend.allowlist.conditions import ARENAS, CAPTURING, NO_GRAPHS
-from onnxruntime.backend.allowlist.rules import Rule, Table
+from onnxruntime.backend.allowlist.rules import OWN_RUN, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text
 
 RUN_CONFIG = Table(
@@ -33,4 +33,5 @@ RUN_CONFIG = Table(
         },
         "reads files": {"qnn.lora_config": "specifies a file of weights"},
     },
+    own=OWN_RUN,
 )

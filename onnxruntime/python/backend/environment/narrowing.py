@@ -11,15 +11,15 @@ so it needs no permission: ``prepare(model, **rep.configuration())`` works under
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.look_up import Allowlist, options_of
-from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.rules import Refused, Rule, Settings, Table, Values
+from onnxruntime.backend.allowlist.look_up import Allowlist
+from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
+from onnxruntime.backend.allowlist.rules import Setting, Settings, Table, Values
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, PERMIT
-from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
 
@@ -41,8 +41,25 @@ class NarrowedAllowlist(Allowlist):
         for fault in faults(checked, process):
             raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {fault}")
 
-    def for_callers(self, table: Table, place: Place) -> Table:
-        return _NarrowedTable(table, place, _names(self._permitted, place), _names(self._defaults, place))
+    def setting_of(self, table: Table, place: Place, value: object) -> Setting:
+        """Look up a setting, and refuse it unless callers may set it, or the value is its default."""
+        setting = super().setting_of(table, place, value)
+        container, name = place._replace(key=None), place.key
+        if name is None:  # a keyword argument
+            container, name = Place("session_options"), place.keyword
+        permitted = _names(self._permitted, container)
+        defaults = _names(self._defaults, container)
+        values = permitted.get(name, [])
+        if values is True or setting.rule.always_off:
+            return setting
+        if not values and name not in defaults:
+            refuse(place, _lacks("this setting", container, permitted), show(value))
+        for one in (*values, *([defaults[name]] if name in defaults else [])):
+            with suppress(ValueError):  # a value of an EP of another kind
+                if setting.rule.kind.parse(one) == setting.value:
+                    return setting
+        problem = f"{_DOES_NOT_CONTAIN} this value. Permitted: {_listed(values)}"
+        refuse(place, f"with the value {show(value)}, {problem}", show(value))
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
@@ -59,65 +76,6 @@ class NarrowedAllowlist(Allowlist):
             if of_environment[number : number + 1] != [ep]:
                 refuse(place._replace(provider=ep), _lacks("this setting", place, permitted))
         return super().providers(specified)
-
-
-class _NarrowedTable(Table):
-    """A table in which callers may set some names, and each name to its default."""
-
-    def __init__(self, table: Table, place: Place, permitted: Values, defaults: Values) -> None:
-        super().__init__(table)
-        self._table = table
-        self._place = place
-        self._permitted = permitted
-        self._defaults = defaults
-
-    def rule_of(self, name: str) -> Rule | None:
-        rule = self._table.rule_of(name)
-        values = self._permitted.get(name, [])
-        if rule is None or values is True or rule.always_off:
-            return rule
-        defaults = [self._defaults[name]] if name in self._defaults else []
-        if not values and not defaults:
-            return None
-        return rule._replace(kind=_Narrowed(rule.kind, values, defaults))
-
-    def why_refused(self, name: str) -> Refused | None:
-        if self._table.rule_of(name) is None:
-            return self._table.why_refused(name)
-        return _NotForCallers("", _lacks("this setting", self._place, self._permitted))
-
-
-class _NotForCallers(Refused):
-    """A name that the allowlist permits, and callers may not set."""
-
-    def text(self, *, of_run: bool = False) -> str:
-        return self.reason
-
-
-class _Narrowed(Kind):
-    """Some values of a kind: those that callers may set, and the default of the environment."""
-
-    def __init__(self, kind: Kind, permitted: Iterable[object], defaults: Iterable[object]) -> None:
-        self._kind = kind
-        self._permitted = [*permitted]
-        self._defaults = [*defaults]
-        self.accepts = _listed(self._permitted or self._defaults)
-
-    def parse(self, value: object) -> object:
-        parsed = self._kind.parse(value)
-        for one in (*self._permitted, *self._defaults):
-            try:
-                if self._kind.parse(one) == parsed:
-                    return parsed
-            except ValueError:
-                pass  # a value of an EP of another kind
-        raise ForbiddenError(f"{_DOES_NOT_CONTAIN} this value. Permitted: {_listed(self._permitted)}")
-
-    def render(self, parsed: Any) -> str:
-        return self._kind.render(parsed)
-
-    def read(self, text: str) -> object:
-        return self._kind.read(text)
 
 
 def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
@@ -138,11 +96,10 @@ def tables_of(container: Place, process: Process) -> list[Table]:
     """Return the tables of the allowlist for a part of a configuration: of each kind of the EP."""
     if container.keyword != "provider_options":
         return [BY_KEYWORD[container.keyword]]
-    ep = container.provider
-    kinds = list(PROVIDERS.get(ep, ()))
-    if not kinds and ep in process.kinds:
-        kinds = ["plugin"]
-    return [options_of(ep, kind) for kind in kinds]
+    tables = list(PROVIDERS.get(container.provider, {}).values())
+    if not tables and container.provider in process.kinds:
+        return [ANY_PLUGIN]
+    return tables
 
 
 def _problem(allowlist: Allowlist, table: Table, place: Place, values: Any) -> str:

@@ -87,13 +87,14 @@ class OrderTest(unittest.TestCase):
             look_up({"no_such": 1})
 
     def test_one_setting(self):
-        """Whether it has a name of the tables, whether callers may set it, the release, its value, its conditions."""
+        """Whether it has a name of the tables, the release, its value, whether callers may set it, its conditions."""
         old, new = (1, 25), NEWEST.release
         for name, value, permitted, release, reason in (
             ("no.such", "x", {}, old, "unknown"),
-            (SPINNING, "x", {}, old, '"permit" in the environment'),
-            (SPINNING, "x", {SPINNING: [1]}, old, "it requires ORT 1.26"),
-            (SPINNING, "x", {SPINNING: [1]}, new, "invalid value 'x'"),
+            (SPINNING, "x", {}, old, "it requires ORT 1.26"),
+            (SPINNING, "x", {}, new, "invalid value 'x'"),
+            (SPINNING, "2", {}, new, '"permit" in the environment'),
+            (SPINNING, "2", {SPINNING: [1]}, new, "with the value '2', \"permit\" in the environment"),
             (NEEDS_GPU, "1", {NEEDS_GPU: [0]}, new, "with the value '1', \"permit\" in the environment"),
             (NEEDS_GPU, "1", {NEEDS_GPU: [0, 1]}, new, "it requires one of the EPs"),
         ):
