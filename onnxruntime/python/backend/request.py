@@ -7,55 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from onnxruntime.backend.allowlist import suggestions
+from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
 from onnxruntime.backend.environment import variable
-from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError, Place, reject, reject_type, show
+from onnxruntime.backend.errors import Place, reject, reject_type, show
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
 ARGUMENTS = Place("keyword arguments")
 _LONGEST_DEVICE = 100  # characters
 _MOST_DIGITS = 2  # of the index of a device
-
-
-@dataclass(eq=False, repr=False)
-class Request:
-    """The settings that a call requests, with exact ``str`` as names."""
-
-    settings: dict[str, dict[str, Any]]  # by keyword
-    attributes: Values  # all other keyword arguments of the call
-    device: str  # ONNX's name of the device, or ""
-    device_index: int | None
-    environment: Values = field(default_factory=dict)  # the configuration in the environment variable, if it counts
-    from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
-
-    def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
-        """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""
-        if not refusal.value:
-            refusal.value = self._value_of(refusal)
-        places = {Place(refusal.keyword, refusal.provider, refusal.key or None)}
-        if refusal.keyword == "device":
-            places.add(Place("provider_options"))  # the EPs contradict the device
-        if places.isdisjoint(self.from_environment):
-            return refusal
-        return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
-
-    def _value_of(self, refusal: NotPermittedError) -> str:
-        values: Values = self.settings.get(refusal.keyword, NOTHING)
-        name = refusal.key
-        if refusal.provider:
-            values = values.get(refusal.provider, NOTHING)
-        elif not name:
-            name = refusal.keyword
-            values = self.attributes
-        if name in values:
-            return show(values[name])
-        return ""
 
 
 def read_call(

@@ -2,17 +2,16 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The facts on which the allowlist depends: about the process, a call, and a session."""
+"""The facts on which the allowlist depends: about the process and a session."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import onnxruntime
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts, Values
-from onnxruntime.backend.errors import Place
 
 _NUMBERS = onnxruntime.__version__.split(".")
 RELEASE = (int(_NUMBERS[0]), int(_NUMBERS[1]))  # of ORT
@@ -26,16 +25,6 @@ class Process(NamedTuple):
     system: str = platform.system()
     providers: tuple[str, ...] = ()  # the EPs for a caller who specifies none, in order
     kinds: Texts = NOTHING  # all EPs, each with "built-in" or "plugin"
-
-
-class Requested(Protocol):
-    """The settings that a call requests: a ``Request`` of the module above this folder."""
-
-    settings: dict[str, dict]  # by keyword
-    attributes: Values  # all other keyword arguments of the call
-    device: str  # ONNX's name of the device, or ""
-    device_index: int | None
-    from_environment: set[Place]  # the settings that only the environment specifies
 
 
 class SessionFacts(NamedTuple):

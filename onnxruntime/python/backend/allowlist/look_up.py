@@ -18,8 +18,8 @@ from itertools import chain
 from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend.allowlist import conditions, suggestions, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.facts import Process, Requested, SessionFacts
-from onnxruntime.backend.allowlist.permit import Permit
+from onnxruntime.backend.allowlist.facts import Process, SessionFacts
+from onnxruntime.backend.allowlist.permit import Permit, Request
 from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, EVERY_EP, NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Rule, Setting, Settings, Table, Texts, Values
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT, TRUSTED
@@ -46,7 +46,7 @@ _LIKE_A_LIMIT = (
 )
 
 
-def permit_of(request: Requested, allowlist: Allowlist) -> Permit:
+def permit_of(request: Request, allowlist: Allowlist) -> Permit:
     """Look up all settings of a request: first all names and values, then all conditions.
 
     If a call has several problems, the order of these steps decides which error it raises.
@@ -129,7 +129,7 @@ def _available_providers(process: Process) -> dict[str, Settings]:
     return providers
 
 
-def _check_device(request: Requested, providers: Mapping[str, Settings]) -> None:
+def _check_device(request: Request, providers: Mapping[str, Settings]) -> None:
     """Check that the requested device and the specified EPs do not contradict each other."""
     if request.device not in CUDA_DEVICE:
         return
@@ -198,7 +198,7 @@ class Allowlist:
             if ep in self.process.kinds:
                 kinds = [self.process.kinds[ep]]
             if not kinds:
-                advice = suggestions.unknown_provider(ep)
+                advice = suggestions.similar_provider(ep)
                 refuse(Place("provider_options", ep, None if ep else ""), f"unknown execution provider{advice}")
             providers[ep] = self._options(ep, kinds, options)
         return providers

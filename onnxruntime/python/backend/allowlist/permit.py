@@ -2,14 +2,48 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The permitted settings of one session."""
+"""The settings of one session in two forms: as a call requests them, and as the allowlist permits them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Settings, Texts
+from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Settings, Texts, Values
+from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError, Place, show
+
+
+@dataclass(eq=False, repr=False)
+class Request:
+    """The settings that a call requests, with exact ``str`` as names."""
+
+    settings: dict[str, dict[str, Any]]  # by keyword
+    attributes: Values  # all other keyword arguments of the call
+    device: str  # ONNX's name of the device, or ""
+    device_index: int | None
+    environment: Values = field(default_factory=dict)  # the configuration in the environment variable, if it counts
+    from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
+
+    def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
+        """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""
+        if not refusal.value:
+            refusal.value = self._value_of(refusal)
+        places = {Place(refusal.keyword, refusal.provider, refusal.key or None)}
+        if refusal.keyword == "device":
+            places.add(Place("provider_options"))  # the EPs contradict the device
+        if places.isdisjoint(self.from_environment):
+            return refusal
+        return RuntimeError(f"{refusal}{FROM_ENVIRONMENT}")
+
+    def _value_of(self, refusal: NotPermittedError) -> str:
+        values: Values = self.settings.get(refusal.keyword, NOTHING)
+        name = refusal.key
+        if refusal.provider:
+            values = values.get(refusal.provider, NOTHING)
+        elif not name:
+            name, values = refusal.keyword, self.attributes
+        return show(values[name]) if name in values else ""
 
 
 class Permit(NamedTuple):

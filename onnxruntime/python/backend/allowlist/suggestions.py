@@ -52,20 +52,14 @@ def _short_name(provider: str) -> str:
 
 
 def similar_provider(name: str) -> str:
-    """Return the sentence that suggests an EP with a similar name, or that lists the known EPs."""
+    """Return the sentence that suggests an EP with a similar name, or sentences that list the known EPs."""
     known = dict.fromkeys([*PROVIDERS, *onnxruntime.get_available_providers()])
     by_short_name = {_short_name(provider): provider for provider in known}
     by_short_name["rocm"] = MIGRAPHX  # ORT 1.23 removed the ROCm EP
     similar = nearest(name[:_LONGEST_NAME].strip().lower().partition("exec")[0], by_short_name)
     if similar:
         return f". Did you mean '{by_short_name[similar]}'?"
-    return f". Known: {', '.join(known)}"
-
-
-def unknown_provider(name: str) -> str:
-    """Return sentences that suggest an EP with a similar name, or that list the known EPs."""
-    sentence = similar_provider(name)
-    return sentence if sentence.endswith("?") else f"{sentence}. {REGISTER}"
+    return f". Known: {', '.join(known)}. {REGISTER}"
 
 
 def device(requested: object, supported: list[str]) -> str:

@@ -76,13 +76,13 @@ class UnknownNamesTest(unittest.TestCase):
 
     def test_providers(self):
         for name, meant in (("cuda", CUDA), ("CUDAExecutionProvidr", CUDA), ("OpenVIN", OPENVINO), ("ROCM", MIGRAPHX)):
-            self.assertIn(f"Did you mean '{meant}'?", suggestions.unknown_provider(name))
+            self.assertIn(f"Did you mean '{meant}'?", suggestions.similar_provider(name))
         for name in ("Foo", "ExecutionProvider", "", "x" * 10**6):
             with self.subTest(name[:30]):
-                self.assertIn(f"Known: {CPU}", suggestions.unknown_provider(name))
+                self.assertIn(f"Known: {CPU}", suggestions.similar_provider(name))
                 self.assertEqual(suggestions.provider_named(name), "")
         with process_with(plugins=("OwnEP",)):
-            self.assertIn(", OwnEP. ", suggestions.unknown_provider("zzz"))
+            self.assertIn(", OwnEP. ", suggestions.similar_provider("zzz"))
 
     def test_devices(self):
         supported = ["CPU", "CUDA", "GPU"]

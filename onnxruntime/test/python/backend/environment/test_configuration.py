@@ -21,6 +21,7 @@ from helpers.models import no_session_opens, two_nodes
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import errors, request
+from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.errors import NotPermittedError
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
@@ -142,7 +143,7 @@ class OriginTest(unittest.TestCase):
             self.assertEqual(VARIABLE in warning, of_environment)
 
     def test_eps_of_the_environment_that_contradict_the_device(self):
-        requested = request.Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
+        requested = Request({}, {}, "CUDA", None, from_environment={errors.Place("provider_options")})
         with self.assertRaises(NotPermittedError) as raised:
             errors.reject(errors.Place("device"), "")
         blamed = requested.with_origin(raised.exception)
