@@ -71,18 +71,10 @@ class RunCancelledError(DetailedError, RuntimeError):
     """Raised if a ``Cancellation`` stopped the run. The prepared model is unchanged."""
 
 
-def _classes_of_ort() -> tuple[type[Exception], ...]:
-    found = []
-    for kind in vars(onnxruntime_pybind11_state).values():
-        if isinstance(kind, type) and issubclass(kind, Exception):
-            found.append(kind)
-    return tuple(found)
-
-
 #: The classes of ORT's errors. They derive from ``Exception`` alone.
-ORT_ERRORS = _classes_of_ort()
-# The errors of ORT's Python API, which raises its own and these two.
-API_ERRORS: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
+ORT_ERRORS = tuple(
+    kind for kind in vars(onnxruntime_pybind11_state).values() if isinstance(kind, type) and issubclass(kind, Exception)
+)
 
 
 def reworded(kind: type[Exception], message: str) -> Exception:

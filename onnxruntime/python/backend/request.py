@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
@@ -31,7 +30,7 @@ def read_call(
     settings: dict[str, dict[str, Any]] = {}
     for keyword, mapping in keywords.items():
         if mapping is not None:
-            settings[keyword] = read_mapping(Place(keyword), mapping, others=attributes)
+            settings[keyword] = read_mapping(Place(keyword), mapping)
     providers = settings.get("provider_options", {})
     for ep, options in providers.items():
         providers[ep] = read_mapping(Place("provider_options", ep), options)
@@ -79,15 +78,10 @@ def _set_default(request: Request, settings: dict, name: str, value: object, pla
     return settings[name]
 
 
-def read_mapping(place: Place, mapping: Any, others: Values = NOTHING) -> dict[str, object]:
-    """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys.
-
-    :param others: the other keyword arguments of the call.
-    """
+def read_mapping(place: Place, mapping: Any) -> dict[str, object]:
+    """Return a copy of a caller's mapping. Refuse a value that is not a short mapping with exact ``str`` as keys."""
     if type(mapping) is not dict and not issubclass(type(mapping), Mapping):
-        advice = ""
-        if not place.provider:
-            advice = suggestions.instead_of_container(place.keyword, mapping, others)
+        advice = "Use provider_options={EP: {option: value}}" if place == Place("provider_options") else ""
         reject_type(place, mapping, "a mapping such as a dict", advice)
     if type(mapping) is dict and len(mapping) <= MOST_ENTRIES:
         pairs = list(mapping.copy().items())  # another thread may change it

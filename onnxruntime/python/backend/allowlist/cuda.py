@@ -34,12 +34,10 @@ BUILT_IN = Table(
             "Maximum size of the EP's memory arena in bytes. A run that needs more fails.",
         ),
         "arena_extend_strategy": Rule(
-            Choice("kNextPowerOfTwo", "kSameAsRequested", numbered=True),
-            "kNextPowerOfTwo",
-            "How the memory arena grows.",
+            Choice("kNextPowerOfTwo", "kSameAsRequested"), "kNextPowerOfTwo", "How the memory arena grows."
         ),
         "cudnn_conv_algo_search": Rule(
-            Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT", numbered=True),
+            Choice("EXHAUSTIVE", "HEURISTIC", "DEFAULT"),
             "EXHAUSTIVE",
             "How cuDNN selects convolution algorithms. Another algorithm can change the last bits of outputs.",
         ),

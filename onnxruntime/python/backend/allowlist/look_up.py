@@ -247,16 +247,11 @@ class Allowlist:
             refuse(place, reason or suggestions.why_unknown(table, place))
         release = self.process.release
         if rule.since > release:
-            refuse(place, f"it requires ORT {_text_of(rule.since)}. ORT {_text_of(release)} stores it and ignores it")
+            text = "it requires ORT {}.{}. ORT {}.{} stores it and ignores it"
+            refuse(place, text.format(*rule.since, *release))
         if rule.until is not None and release >= rule.until:
-            first = _text_of(rule.until)
-            refuse(place, f"ORT {_text_of(release)} ignores it, as all releases from {first} do")
+            refuse(place, "ORT {}.{} ignores it, as all releases from {}.{} do".format(*release, *rule.until))
         return rule
-
-
-def _text_of(release: tuple[int, int]) -> str:
-    major, minor = release
-    return f"{major}.{minor}"
 
 
 def _check_left_out(table: Table, name: str, value: object) -> None:

@@ -9,7 +9,7 @@ The sentences show a caller's values as :func:`errors.show` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -64,39 +64,29 @@ def similar_provider(name: str) -> str:
 
 def device(requested: object, supported: list[str]) -> str:
     """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
-    if type(requested) is not str or len(requested) > _LONGEST_NAME:
+    if type(requested) is not str or len(requested) > _LONGEST_NAME or requested.lower().endswith(_SUFFIX):
         form = provider_options(requested)
         return f"Use {form}. " if form else ""
     name = requested.strip().upper()
-    without_index, colon, _ = name.partition(":")
-    is_cuda = without_index in CUDA_DEVICE
     if name == "CPU" and "CPU" not in supported:  # as on a base with CUDA
         return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
-    if name.lower().endswith(_SUFFIX):
-        return f"Use {provider_options(requested)}. "
-    if name != requested and (is_cuda or without_index in supported):
+    if name != requested and name.partition(":")[0] in (*CUDA_DEVICE, *supported):
         return f"Did you mean {show(name)}? "
-    if colon and without_index in supported and not is_cuda:
-        return f"The only index of {without_index} is 0. "
     return ""
 
 
-def provider_options(names: Any, options: Any = None) -> str:
-    """Return ``provider_options={...}`` for the arguments of ``InferenceSession``, or ``""``."""
+def provider_options(names: Any) -> str:
+    """Return ``provider_options={...}`` for the argument ``providers`` of ``InferenceSession``, or ``""``."""
     if type(names) is str or (type(names) is tuple and list(map(type, names)) == [str, dict]):
         names = [names]
     if type(names) not in (list, tuple) or not 0 < len(names) <= _MOST:
         return ""
-    if type(options) not in (list, tuple) or len(options) != len(names):
-        options = [{}] * len(names)
     parts = []
-    for entry, of_ep in zip(names, options, strict=True):
-        name, own_options = entry, of_ep
-        if type(entry) in (tuple, list) and len(entry) == 2:
-            name, own_options = entry
+    for entry in names:
+        name, options = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, {})
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
-        parts.append(f"{show(provider_named(name) or name)}: {_mapping(own_options)}")
+        parts.append(f"{show(provider_named(name) or name)}: {_mapping(options)}")
     text = f"provider_options={{{', '.join(parts)}}}"
     return text if len(text) <= _LONGEST else ""
 
@@ -111,15 +101,6 @@ def _code(value: object) -> str:
     """Return a value as Python code: ``...`` for an object that :func:`show` describes in words."""
     text = show(value)
     return "..." if text.startswith(("a value ", "an integer ")) else text
-
-
-def instead_of_container(keyword: str, container: object, others: Mapping[str, object]) -> str:
-    """Return the sentence that suggests the form of a keyword argument that is not a mapping, or ``""``."""
-    if keyword != "provider_options":
-        return ""
-    options = container if "providers" in others else None
-    form = provider_options(others.get("providers", container), options)
-    return f"Use {form}" if form else ""
 
 
 def ignored_keyword(name: str, value: object) -> str:
@@ -159,17 +140,14 @@ def why_unknown(table: Table, place: Place) -> str:
         have = "are permitted" if place.provider in PROVIDERS else "have been reviewed"
         return f"no options of this execution provider {have}. Use provider_options={{'{place.provider}': {{}}}}"
 
-    what = "option" if place.provider else "key"
-    scope = place.provider or place.keyword.removesuffix("_config")
-    to_list = f". To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
-    if place.keyword == "session_options":
-        what, to_list = "attribute", ""
+    what = {"provider_options": "option", "session_options": "attribute"}.get(place.keyword, "key")
     if places:
         return f"unknown {what}. It belongs in {' or '.join(places)}"
     forms = _similar_forms(name, table, place)
     if forms:
         return f"unknown {what}. Did you mean {' or '.join(forms[:_MOST_SUGGESTED])}?"
-    return f"unknown {what}{to_list}"
+    scope = place.provider or place.keyword
+    return f"unknown {what}. To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
 
 
 def _other_places(name: str) -> list[str]:

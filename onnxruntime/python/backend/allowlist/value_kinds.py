@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-_SAME: Mapping[str, str] = MappingProxyType({})
 _NUMPY_SCALARS = frozenset({*(np.dtype(code).type for code in "?bhilqBHILQefd"), np.str_})
 
 
@@ -139,27 +137,18 @@ class Choice(Kind):
     """One of a few exact names, or one of a few integers.
 
     :param texts: the texts that ORT receives, if they are other texts.
-    :param numbered: whether ORT numbers the names in this order.
     """
 
-    def __init__(self, *values: str | int, texts: Mapping[str, str] = _SAME, numbered: bool = False) -> None:
+    def __init__(self, *values: str | int, texts: Mapping[str, str] | None = None) -> None:
         self.values = values
-        self.texts = texts
-        self.numbered = numbered
+        self.texts = texts or {}
         self.accepts = f"one of {', '.join(map(repr, values))}"
 
     def parse(self, value: object) -> str | int:
-        if type(self.values[0]) is int:
-            number = whole(value)
-            if number not in self.values:
-                raise ValueError("out of range")
-            return number
-        if self.numbered and type(value) is int and 0 <= value < len(self.values):
-            raise ValueError(f"the number of {self.values[value]!r}")
-        name = text_of(value)
-        if name not in self.values:
-            raise ValueError("not one of the accepted names")
-        return name
+        parsed = whole(value) if type(self.values[0]) is int else text_of(value)
+        if parsed not in self.values:
+            raise ValueError("not one of the accepted values")
+        return parsed
 
     def render(self, parsed: Any) -> str:
         return self.texts.get(parsed, str(parsed))
@@ -175,15 +164,9 @@ class Member(Kind):
 
     def parse(self, value: Any) -> object:
         # ORT's enums create an object from any number, such as ExecutionMode(77). Its name is "???".
-        name = value
-        if type(value) is self.enum:
-            name = value.name
+        name = value.name if type(value) is self.enum else value
         if type(name) is str and name in self.by_name:
             return self.by_name[name]
-        if type(value) is int:
-            for known, member in self.by_name.items():
-                if int(member) == value:
-                    raise ValueError(f"the number of {known}")
         raise ValueError("not a member of this enum")
 
 

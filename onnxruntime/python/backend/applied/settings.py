@@ -168,18 +168,16 @@ def _changed(attributes: Mapping, permit: Permit) -> Texts:
 
 def configuration_of(permit: Permit) -> dict[str, dict]:
     """Return the settings of a permit as plain data, with which ``prepare`` creates the same permit."""
-    configuration: dict[str, dict] = {}
-    if permit.session_config:
-        configuration["session_config"] = dict(permit.session_config.texts)
-    if permit.run_config:
-        configuration["run_config"] = dict(permit.run_config.texts)
-    if permit.attributes:
-        configuration["session_options"] = plain_copy(permit.attributes.parsed)
-    if permit.sizes:
-        configuration["free_dimension_overrides"] = dict(permit.sizes)
+    specified: dict[str, Mapping] = {
+        "session_config": permit.session_config.texts,
+        "run_config": permit.run_config.texts,
+        "session_options": permit.attributes.parsed,
+        "free_dimension_overrides": permit.sizes,
+    }
+    configuration = {keyword: values for keyword, values in specified.items() if values}
     if permit.explicit:
-        configuration["provider_options"] = {ep: dict(of_ep.parsed) for ep, of_ep in permit.providers.items()}
-    return configuration
+        configuration["provider_options"] = {ep: options.parsed for ep, options in permit.providers.items()}
+    return plain_copy(configuration)
 
 
 def plain_copy(values: Mapping) -> dict:

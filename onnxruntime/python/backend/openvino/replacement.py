@@ -14,11 +14,14 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxruntime import InferenceSession
-from onnxruntime.backend.errors import API_ERRORS
+from onnxruntime.backend.errors import ORT_ERRORS
 from onnxruntime.backend.openvino.input_memory import InputMemory
 from onnxruntime.backend.provider_names import OPENVINO
 from onnxruntime.backend.session import model_outline
 from onnxruntime.backend.session.state import ATTRIBUTE, generation_of
+
+# The errors of ORT's Python API, which raises its own and these two.
+_OF_API: tuple[type[Exception], ...] = (*ORT_ERRORS, RuntimeError, ValueError)
 
 
 class InnerSession:
@@ -64,7 +67,7 @@ class Origin:
             attributes.pop(ATTRIBUTE, None)
             self.created = generation_of(fresh)
             vars(session).update(attributes)  # one operation of the dict: other threads read the session
-        except API_ERRORS as error:  # and none of a signal handler
+        except _OF_API as error:  # and none of a signal handler
             problem = f"A run failed inside {OPENVINO}, and the session could not be replaced: {error}"
             raise RuntimeError(f"{problem}. Prepare the model again") from error
 
