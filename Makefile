@@ -5,7 +5,7 @@ SESSIONS := test test-first-step test-openvino test-plugins test-webgpu test-web
 	environments try lint demo scale-out conformance conformance-openvino conformance-webgpu conformance-keys \
 	conformance-numbers bench bench-openvino bench-capture captured-operators \
 	unwritten-outputs openvino-graphs zoo fuzz mutants document drift new-release patch first-step \
-	scoreboard upstream-tests
+	upstream-tests
 
 .PHONY: $(SESSIONS) test-cpu conformance-cpu list clean
 

@@ -193,18 +193,6 @@ def zoo(session: nox.Session) -> None:
         run(session, f"{name} tests/zoo.py {shlex.quote(variable('ZOO', 'tests/zoo'))}")
 
 
-BOARD = ("stock", "stock-openvino", "cpu", "openvino", "plugins", "webgpu-plugin")
-
-
-@task(*BOARD)
-def scoreboard(session: nox.Session) -> None:
-    """run onnx/backend-scoreboard, CHECKOUT=FOLDER, on several EPs and the stock wheel (30 minutes)"""
-    for name in BOARD:
-        run(session, f"{name} {PIP} tabulate jinja2")
-    pythons = " ".join(f"{name}=@{name}" for name in BOARD)
-    run(session, f"cpu tests/scoreboard.py {CHECKOUT} {pythons} {TEST}")
-
-
 # --- Measurements ---
 
 

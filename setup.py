@@ -184,14 +184,29 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def portable(name: str) -> bool:
-    """Return whether each system reads the name of a file or folder as it is written.
+def problem_of(base: Distribution, path: str, recorded: str) -> str:
+    """Return why a file of the base cannot be packed, or ``""``.
 
-    Windows removes a dot or space at the end, and reads names such as ``nul`` and ``com1.txt`` as devices. Some systems
-    read several spellings of a name as one if it is not ASCII.
+    :param path: relative to site-packages, as in RECORD
+    :param recorded: the hash in RECORD
     """
-    device = re.fullmatch(r"(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9])", name.partition(".")[0].rstrip())
-    return not (device or name[-1] in ". " or re.search(r'[\\:*?"<>|]|[^ -~]', name))
+    on_disk = Path(base.locate_file(path))
+    if ".." in path.split("/") or path.startswith("/") or path.partition("/")[0].endswith(".data"):
+        return "installed outside site-packages"
+    # Windows reads some characters in a special way, and many file systems ignore the case of letters.
+    if not re.fullmatch(r"([\w+.-]*[\w+-]/)*[\w+.-]*[\w+-]", path, re.ASCII) or re.fullmatch(
+        f"(?i:{NOT_COPIED})(/.*)?", f"{path}/"
+    ):
+        return "not a portable path"
+    if not recorded.startswith("sha256="):
+        return "recorded without a SHA-256"
+    if not on_disk.is_file():
+        return "missing"
+    if on_disk.resolve() != Path(base.locate_file("")).resolve() / path:
+        return "links, or in a folder that is one"
+    if record_hash(on_disk.read_bytes()) != recorded:
+        return "different from RECORD"
+    return ""
 
 
 def verified_files(base: Distribution) -> list[str]:
@@ -201,58 +216,26 @@ def verified_files(base: Distribution) -> list[str]:
     :return: paths relative to site-packages, with forward slashes, in RECORD's order
     """
     scripts = {entry.name for entry in base.entry_points if entry.group in ("console_scripts", "gui_scripts")}
-    root = Path(base.locate_file("")).resolve()
     seen: set[str] = set()
-    kept, missing, changed, unverifiable, outside, odd, twice, links = [], [], [], [], [], [], [], []
+    kept: list[str] = []
+    problems: dict[str, list[str]] = {}
     for path, recorded, _ in csv.reader(io.StringIO(base.read_text("RECORD") or "")):
-        pure = PurePosixPath(path)
-        if re.fullmatch(NOT_COPIED, path):
+        is_script = path.startswith("../") and PurePosixPath(path).stem in scripts  # the installer writes it
+        if is_script or re.fullmatch(NOT_COPIED, path):
             continue
-        if ".." in pure.parts or pure.is_absolute() or path.partition("/")[0].endswith(".data"):
-            if pure.stem not in scripts:  # the installer writes a script for each entry point
-                outside.append(path)
-            continue
-        # File systems can read one path in several spellings: upper and lower case, and on Windows also a dot or
-        # space at the end of a name. The files of any .dist-info go into the wheel's own.
+        # The files of any .dist-info go into the wheel's own.
         folded = re.sub(r"^[^/]+\.dist-info/", ".dist-info/", path.lower())
-        other_case = re.fullmatch(f"(?i:{NOT_COPIED})(/.*)?", f"{path}/")
-        if path != str(pure) or other_case or not all(map(portable, pure.parts)):
-            odd.append(path)
-            continue
-        if folded in seen:
-            twice.append(path)
-            continue
+        problem = "recorded twice" if folded in seen else problem_of(base, path, recorded)
         seen.add(folded)
-        on_disk = Path(base.locate_file(path))
-        if not recorded.startswith("sha256="):
-            unverifiable.append(path)
-        elif not on_disk.is_file():
-            missing.append(path)
-        elif on_disk.resolve() != root / path:
-            links.append(path)
-        elif record_hash(on_disk.read_bytes()) != recorded:
-            changed.append(path)
+        if problem:
+            problems.setdefault(problem, []).append(ascii(path)[1:-1])
         else:
             kept.append(path)
-    complaints = [
-        f"{what}: {', '.join(ascii(path)[1:-1] for path in paths[:5])}"
-        f"{f' and {len(paths) - 5} more' if len(paths) > 5 else ''}"
-        for what, paths in (
-            ("missing", missing),
-            ("different from RECORD", changed),
-            ("recorded without a SHA-256", unverifiable),
-            ("installed outside site-packages", outside),
-            ("not a portable path", odd),
-            ("recorded twice", twice),
-            ("links, or in a folder that is one", links),
-            ("RECORD lists no files", [] if kept else ["onnxruntime/"]),
-        )
-        if paths
-    ]
-    if complaints:
-        raise SystemExit(
-            f"{base.name}=={base.version}: the installed base does not match its RECORD: {'; '.join(complaints)}"
-        )
+    if not kept:
+        problems["RECORD lists no files"] = ["onnxruntime/"]
+    if problems:
+        listed = "; ".join(f"{problem}: {', '.join(paths[:5])}" for problem, paths in problems.items())
+        raise SystemExit(f"{base.name}=={base.version}: the installed base does not match its RECORD: {listed}")
     return kept
 
 

@@ -18,49 +18,27 @@ import setup
 # Recorded paths that fail the build, by the problem.
 REJECTED_PATHS = {
     "not a portable path": (
-        "./onnxruntime/backend/backend.py",
         "onnxruntime//backend/backend.py",
-        "onnxruntime/./backend/backend.py",
         r"onnxruntime\backend\backend.py",
         # Windows reads these names otherwise.
-        "onnxruntime./backend/x.py",
         "onnxruntime/backend./x.py",
         "onnxruntime/backend /x.py",
-        "onnxruntime/backend",
-        "onnxruntime/backend.",
-        "onnxruntime/tools. /x.py",
         "onnxruntime/x.py ",
         "onnxruntime/a:b",
-        # Devices of Windows.
-        "onnxruntime/con",
-        "onnxruntime/CON.py",
-        "onnxruntime/nul/x.py",
-        "onnxruntime/com1.txt",
-        "onnxruntime/LPT9",
-        "onnxruntime/com\u00b9",
-        "onnxruntime/aux .txt",
-        "onnxruntime/conin$",
-        "onnxruntime/prn.tar.gz",
-        # Characters.
         "onnxruntime/\xe9.py",
-        "onnxruntime/e\u0301.py",
-        "onnxruntime/\u017fession.py",
-        "onnxruntime/\u202egnp.py",
-        "onnxruntime/\x7f.py",
-        "onnxruntime/\x85.py",
-        "onnxruntime/a\0b",
         "onnxruntime/a\nb",
-        # Another case.
+        # A file in place of the folder, and names in another case.
+        "onnxruntime/backend",
         "onnxruntime/Backend/backend.py",
-        "ONNXRUNTIME/backend/backend.py",
         "onnxruntime/__PYCACHE__/x.pyc",
         f"{INFO}/record",
-        f"{INFO}/Installer",
-        f"{INFO}/requested/x",
-        "other.DIST-INFO/RECORD",
     ),
     # The files of a wheel's .data folder would have to go back into such a folder.
-    "installed outside site-packages": ("../../../share/model.onnx", "onnxruntime_gpu-1.31.1.data/scripts/tool"),
+    "installed outside site-packages": (
+        "../../../share/model.onnx",
+        "/onnxruntime_test",
+        "onnxruntime_gpu-1.31.1.data/scripts/tool",
+    ),
     "recorded twice": ("onnxruntime/__init__.py", "onnxruntime/__INIT__.py", "other-1.0.dist-info/METADATA"),
 }
 
@@ -148,13 +126,6 @@ class TestBuild(SmallBase):
             self.record.append(row)
             self.assert_not_built(message)
             self.record.pop()
-
-    def test_names_that_only_resemble_devices_are_packed(self):
-        names = ("console.py", "com.py", "com10.py", "lpt.py", "nullable/x.py", "_con", "a.con", ".nul", "backends.py")
-        for name in names:
-            self.put(f"onnxruntime/{name}", b"")
-        with zipfile.ZipFile(self.build()) as wheel:
-            self.assertIn("onnxruntime/com10.py", wheel.namelist())
 
     def test_link_fails_the_build(self):
         elsewhere = self.folder / "elsewhere"

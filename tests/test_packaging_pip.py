@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import unittest
 import zipfile
@@ -99,47 +98,25 @@ class TestPip(SmallBase):
             )
         self.assertEqual(os.listdir(built), [f"onnxruntime_gpu-{self.version}-py3-none-any.whl"])
 
-    def test_pip_check_fails_if_an_upgrade_replaces_the_requirement_of_a_program(self):
-        for installed, is_satisfied in ((self.version, True), ("1.31.1", False), ("1.31.2", False)):
-            site = self.folder / f"site-{installed}"
-            for name, version, more in (
-                ("onnxruntime_gpu", installed, ""),
-                ("service", "1", f"Requires-Dist: onnxruntime-gpu=={self.version}\n"),
-            ):
-                info = site / f"{name}-{version}.dist-info"
-                info.mkdir(parents=True)
-                (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
-            code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from pip._internal.cli.main import main; main()"
-            command = [sys.executable, "-c", code, str(site), "check"]
-            checked = subprocess.run(command, capture_output=True, text=True, check=False)
-            complaint = f"service 1 has requirement onnxruntime-gpu=={self.version}"
-            self.assertEqual(complaint in checked.stdout, not is_satisfied, checked.stdout + checked.stderr)
-
     def test_the_constraint_of_the_document_keeps_other_distributions_away(self):
         text = (ROOT / "docs" / "installation.md").read_text(encoding="utf-8")
-        lines = re.search(r"```text\n(onnxruntime[^`]*)```", text)[1].splitlines()
-        names = {re.split("==|<", line)[0] for line in lines}
-        self.assertEqual(names, setup.BASES.keys())
-        self.assertEqual(sum(line.endswith("<0") for line in lines), len(setup.BASES) - 1)
-        constraint = self.folder / "constraints.txt"
-        constraint.write_text("".join(f"{name}<0\n" for name in setup.BASES if name != "onnxruntime-gpu"))
+        constraint = re.search(r"```text\n(onnxruntime[^`]*)```", text)[1]
+        self.assertEqual(set(re.findall(r"(?m)^[\w-]+", constraint)), setup.BASES.keys())
+        file = self.folder / "constraints.txt"
+        file.write_text(constraint)
         for name, requirement in (("app", "Requires-Dist: onnxruntime>=1.24\n"), ("onnxruntime", "")):
             with zipfile.ZipFile(self.folder / f"{name}-1.31.1-py3-none-any.whl", "w") as wheel:
                 info = f"{name}-1.31.1.dist-info"
-                wheel.writestr(
-                    f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.31.1\n{requirement}"
-                )
+                metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.31.1\n{requirement}"
+                wheel.writestr(f"{info}/METADATA", metadata)
                 wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
                 wheel.writestr(f"{info}/RECORD", "")
-        environment = self.folder / "environment"
-        python("-m", "venv", "--without-pip", str(environment))
-        pip = partial(python, "-m", "pip", "--python", str(environment / BIN / "python"))
-        install = partial(pip, "install", "--dry-run", "--no-index", f"--find-links={self.folder}", "app")
+        offline = ("--dry-run", "--ignore-installed", "--no-index", f"--find-links={self.folder}")
+        install = partial(python, "-m", "pip", "install", *offline, "app")
         self.assertIn("Would install app-1.31.1 onnxruntime-1.31.1\n", install())
         with self.assertRaises(subprocess.CalledProcessError) as failed:
-            install(f"--constraint={constraint}")
+            install(f"--constraint={file}")
         self.assertIn("onnxruntime<0", failed.exception.output)
-        self.assertIn("Would install app-1.31.1\n", install("--no-deps", f"--constraint={constraint}"))
 
     def test_installing_over_stock_replaces_it_and_uninstalling_leaves_nothing(self):
         self.use_base_for_any_machine()

@@ -218,9 +218,7 @@ for name, table in ENVIRONMENTS.items():
     add_environment(name, table["base"], table.get("packages", []))
 
 CPU = ENVIRONMENTS["cpu"]
-OPENVINO = ENVIRONMENTS["openvino"]
 add_environment("stock", CPU["base"], ["onnx"], is_stock=True)
-add_environment("stock-openvino", OPENVINO["base"], ["onnx"], is_stock=True)
 
 for release in dict.fromkeys([*ONNX, ONNX_OF_ORT]):
     chosen = [f"onnx=={release}"]
