@@ -9,7 +9,6 @@ from __future__ import annotations
 import unittest
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.allowlist import run_attributes, session_attributes
 from helpers.models import no_session_opens, two_nodes

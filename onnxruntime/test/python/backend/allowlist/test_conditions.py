@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.allowlist import NEWEST, permit, session_config
 from helpers.children import run_code

@@ -22,7 +22,6 @@ from functools import partial
 from typing import NamedTuple
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers import observable_models as models
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import unittest
 import warnings
 
-import _above
 import numpy as np
 from helpers.allowlist import NEWEST, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.hostile_values import Int, Loud, NumpyStr, Str

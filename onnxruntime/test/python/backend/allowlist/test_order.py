@@ -15,7 +15,6 @@ import unittest
 import warnings
 from unittest import mock
 
-import _above
 from helpers.allowlist import NEWEST, having
 from helpers.environment import environment
 

@@ -24,7 +24,6 @@ from collections import Counter
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.allowlist import TABLES, bounds, listed_values
 from helpers.hostile_values import Int, Str

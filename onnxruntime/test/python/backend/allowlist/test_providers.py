@@ -10,7 +10,6 @@ import json
 import re
 import unittest
 
-import _above
 from helpers.allowlist import NEWEST, TABLES, listed_values, permit
 
 import onnxruntime

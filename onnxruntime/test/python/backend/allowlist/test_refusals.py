@@ -10,7 +10,6 @@ import unittest
 from collections.abc import Iterator
 from unittest import mock
 
-import _above
 from helpers.allowlist import TABLES, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.refused import BOUNDS, CHOICES, REFUSED, REFUSED_VALUES
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import unittest
 import warnings
 
-import _above
 import numpy as np
 from helpers.models import open_session, two_nodes
 from helpers.processes import process_with

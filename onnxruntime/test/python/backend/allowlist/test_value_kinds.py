@@ -14,7 +14,6 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
 

@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
-import _above
 from helpers.capture import CUDA_DEVICES, ORDINARY, Checked, chain, data, graphs_of, in_threads, needs_cuda, prepare
 from helpers.children import run_code
 from helpers.locks import Held, in_run

@@ -10,7 +10,6 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.models import parsed, two_nodes
 from helpers.threads import needs_global_lock

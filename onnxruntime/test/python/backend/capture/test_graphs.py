@@ -12,7 +12,6 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers import capture
 from helpers.capture import (

@@ -12,7 +12,6 @@ from __future__ import annotations
 import unittest
 from unittest import mock
 
-import _above
 import numpy as np
 from campaigns.captured_operators import COPIES, Seen, see
 from campaigns.captured_variants import variants

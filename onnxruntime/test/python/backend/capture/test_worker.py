@@ -14,7 +14,6 @@ import unittest
 import weakref
 from unittest import mock
 
-import _above
 from helpers.locks import Held, Interrupter
 from helpers.threads import needs_global_lock
 

@@ -14,7 +14,6 @@ import unittest
 import warnings
 from unittest import mock
 
-import _above
 from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, SPINNING, WRITES, CommandTest, Ran
 from helpers.environment import environment
 from helpers.models import no_session_opens

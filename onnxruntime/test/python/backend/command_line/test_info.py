@@ -16,7 +16,6 @@ import warnings
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers.command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran

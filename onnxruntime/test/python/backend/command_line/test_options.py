@@ -9,7 +9,6 @@ from __future__ import annotations
 import unittest
 from types import SimpleNamespace
 
-import _above
 from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config

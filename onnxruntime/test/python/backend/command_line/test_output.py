@@ -13,7 +13,6 @@ import sys
 import unittest
 from unittest import mock
 
-import _above
 from helpers.command_line import CommandTest, Ran
 
 import onnxruntime

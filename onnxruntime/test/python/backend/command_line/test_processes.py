@@ -13,7 +13,6 @@ import sys
 import unittest
 from unittest import mock
 
-import _above
 from helpers.children import run_code
 from helpers.command_line import CPU, SPINNING, WRITES, CommandTest, Ran
 from helpers.models import model, parsed, two_nodes

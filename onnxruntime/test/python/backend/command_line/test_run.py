@@ -14,7 +14,6 @@ import shlex
 import unittest
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, VARIABLE, WRITES, CommandTest, Ran
 from helpers.environment import environment

@@ -13,7 +13,6 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.environment import VARIABLE, environment
 from helpers.models import no_session_opens, two_nodes

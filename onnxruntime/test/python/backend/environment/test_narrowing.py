@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.allowlist import NEWEST, having
 from helpers.environment import VARIABLE, environment

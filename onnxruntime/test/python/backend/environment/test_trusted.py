@@ -13,7 +13,6 @@ import sys
 import unittest
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.command_line import CommandTest, Ran
 from helpers.environment import VARIABLE, environment

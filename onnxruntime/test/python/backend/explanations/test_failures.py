@@ -10,7 +10,6 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 from helpers.execution_providers import WEBGPU
 from helpers.processes import QNN, permit, process_with
 

@@ -12,7 +12,6 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import _above
 from helpers.execution_providers import CPU
 from helpers.processes import CUDA, OPENVINO, TENSORRT
 

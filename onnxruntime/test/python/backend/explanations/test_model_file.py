@@ -18,7 +18,6 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers.children import run_code

@@ -21,7 +21,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers import observable_models as observable

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers.environment import environment

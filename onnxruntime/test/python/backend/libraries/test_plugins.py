@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
-import _above
 from helpers.environment import environment
 from helpers.locks import Interrupter
 from helpers.models import no_session_opens, two_nodes

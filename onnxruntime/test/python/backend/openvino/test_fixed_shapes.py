@@ -11,7 +11,6 @@ import warnings
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import onnx
 from helpers.models import parsed
 from onnx.backend.test.case import node

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import product
 from random import Random
 
-import _above
 import numpy as np
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, needs_openvino
 from helpers.models import caught, on_cpu, parsed, same_array

@@ -17,7 +17,6 @@ from itertools import product
 from pathlib import Path
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, add_openvino, needs_openvino

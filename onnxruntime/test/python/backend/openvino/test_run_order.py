@@ -13,7 +13,6 @@ from contextlib import suppress
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.locks import Held, Interrupter
 

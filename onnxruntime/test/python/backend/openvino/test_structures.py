@@ -10,7 +10,6 @@ import unittest
 import warnings
 from types import SimpleNamespace
 
-import _above
 import numpy as np
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, add_openvino
 from helpers.models import on_cpu, parsed

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import unittest
 
-import _above
 from helpers.children import run_code
 from helpers.execution_providers import CPU, OPENVINO, WEBGPU
 

@@ -11,7 +11,6 @@ import warnings
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.inputs import LIMITS, InputTestCase, X, identity, vectorizer
 from helpers.models import model, on_cpu, parsed, three_inputs, two_nodes

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NoReturn
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Float, NumpyInt

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.inputs import LIMITS
 from helpers.models import BFLOAT16, NARROW, needs_narrow_types, on_cpu, parsed, same_array, two_nodes

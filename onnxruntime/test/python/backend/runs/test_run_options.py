@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import ClassVar
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Str

@@ -16,7 +16,6 @@ import reprlib
 import sys
 import unittest
 
-import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.inputs import InputTestCase, X, cast, identity, vectorizer

@@ -12,7 +12,6 @@ import warnings
 from types import SimpleNamespace
 from unittest import mock
 
-import _above
 import numpy as np
 from helpers.execution_providers import CPU, NO_CPU, WEBGPU
 from helpers.models import no_session_opens

@@ -14,7 +14,6 @@ import time
 import unittest
 from unittest import mock
 
-import _above
 import numpy as np
 import onnx
 from helpers.children import run_code

@@ -11,7 +11,6 @@ import unittest
 import warnings
 from unittest import mock
 
-import _above
 from helpers.execution_providers import CPU
 from helpers.models import no_session_opens
 from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, process_with

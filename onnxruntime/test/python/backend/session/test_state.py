@@ -15,7 +15,6 @@ import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
-import _above
 import numpy as np
 from helpers.locks import Held, Interrupter, in_alone, in_run
 from helpers.models import open_session, two_nodes
