@@ -175,25 +175,31 @@ class DocumentTest(unittest.TestCase):
         for block in blocks(document):
             with self.subTest(f"{document.name}:{block.line}"):
                 before, printed = printed, None
-                if block.kind == "text":
-                    if block.follows and before is not None:  # None: that block cannot run here
-                        self.check_printed(block.body, before)
-                elif block.file:
-                    if block.kind == "python":
-                        compile(block.body, block.file, "exec")
-                    (folder / block.file).write_text(block.body)
-                elif block.kind == "json":
-                    configuration.parse(block.body)
-                elif block.kind == "powershell":
-                    # The form of sh: an assignment for all later commands.
-                    self.assertNotRegex(block.body, r"(?m)^\w+=|<<|\\$")
-                    for line in re.sub(r"(?m)^\$env:(\w+) = ", r"export \1=", block.body).splitlines():
-                        self.check_command(shlex.split(line))
-                elif block.kind == "sh" and _NOT_RUN.search(block.body):
-                    for line in block.body.replace("\\\n", " ").splitlines():
-                        self.check_command(shlex.split(line, comments=True))
-                elif block.kind != "mermaid":
-                    printed = self.run_block(block, folder)
+                if block.kind != "text":
+                    printed = self.check_block(block, folder)
+                elif block.follows and before is not None:  # None: that block cannot run here
+                    self.check_printed(block.body, before)
+
+    def check_block(self, block: Block, folder: Path) -> str | None:
+        """Write, check or run a block, and return what it prints, if it runs."""
+        lines: list[str] = []
+        if block.file:
+            if block.kind == "python":
+                compile(block.body, block.file, "exec")
+            (folder / block.file).write_text(block.body)
+        elif block.kind == "json":
+            configuration.parse(block.body)
+        elif block.kind == "powershell":
+            # The form of sh: an assignment for all later commands.
+            self.assertNotRegex(block.body, r"(?m)^\w+=|<<|\\$")
+            lines = re.sub(r"(?m)^\$env:(\w+) = ", r"export \1=", block.body).splitlines()
+        elif block.kind == "sh" and _NOT_RUN.search(block.body):
+            lines = block.body.replace("\\\n", " ").splitlines()
+        elif block.kind != "mermaid":
+            return self.run_block(block, folder)
+        for line in lines:
+            self.check_command(shlex.split(line, comments=True))
+        return None
 
     def run_block(self, block: Block, folder: Path) -> str | None:
         if block.kind == "python":
@@ -223,30 +229,30 @@ class DocumentTest(unittest.TestCase):
         while words and re.fullmatch(r"\w+=.*", words[0]):
             name, _, value = words.pop(0).partition("=")
             if name == "ORT_BACKEND_BASE":
-                try:
-                    setup.requested_base(value)
-                except SystemExit as error:
-                    self.fail(str(error))
+                self.assertIsNotNone(setup.accepted_base(value), value)
         if not words:
             return
         if words[:4] == ["pipx", "run", "nox", "-s"]:
             words = ["make", words[4]]
         command, *arguments = words
-        plain = [argument for argument in arguments if not argument.startswith("-")]
         if command == "make":
             made = start(["make", "--dry-run", *arguments], ROOT)
             self.assertEqual(made.returncode, 0, made.stderr)
         elif command == "pip":
-            known = (ROOT / "constraints.txt").read_text() + " ".join(setup.BASES)
-            for name in plain[1:]:
-                folder = name == "." or f"{name}/" in (ROOT / ".gitignore").read_text() or name in ("models", "wheels")
-                self.assertTrue(folder or re.split(r"==|\[", name)[0] in known, name)
+            self.check_packages([argument for argument in arguments[1:] if not argument.startswith("-")])
         elif words[:3] == ["python", "-m", "pytest"]:
             self.assertTrue((ROOT / arguments[2]).is_file(), arguments[2])
         elif command == "python" and not arguments[0].startswith("-"):
             self.assertTrue((ROOT / arguments[0]).is_file(), arguments[0])
         else:
             self.fail(f"Nobody checks {words}: put it in a separate block, where it is run.")
+
+    def check_packages(self, names: list[str]) -> None:
+        known = (ROOT / "constraints.txt").read_text() + " ".join(setup.BASES)
+        folders = (ROOT / ".gitignore").read_text() + "models/ wheels/"
+        for name in names:
+            is_folder = name == "." or f"{name}/" in folders
+            self.assertTrue(is_folder or re.split(r"==|\[", name)[0] in known, name)
 
 
 def _test_of(document: Path):

@@ -151,8 +151,10 @@ def _cut(array: np.ndarray, axis: int, size: int) -> np.ndarray:
     return np.ascontiguousarray(np.take(array, range(size), axis))
 
 
-def unwritten(first: np.ndarray, second: np.ndarray) -> int:
+def unwritten(first: object, second: object) -> int:
     """Return how many elements consist of the pattern of their run."""
+    if not isinstance(first, np.ndarray) or not isinstance(second, np.ndarray):
+        return 0
     if not first.size or first.shape != second.shape or first.dtype != second.dtype or first.dtype.kind not in "biufcV":
         return 0
     counted = np.ones(first.size, bool)
@@ -174,6 +176,18 @@ def session_of(model: onnx.ModelProto) -> InferenceSession | None:
     return None
 
 
+def outputs_of(session: InferenceSession, inputs: dict[str, np.ndarray]) -> list[list] | None:
+    """Return the outputs of a run after each filler, ``None`` if the inputs are not valid, as most degenerate ones."""
+    found = []
+    for fill in FILLERS:
+        fill.run(None, {})
+        try:
+            found.append(session.run(None, inputs))
+        except Exception:
+            return None
+    return found
+
+
 def check(test: Test) -> dict:
     """Return the number of runs of a test, and the variants with elements that were not written."""
     model = onnx.ModelProto()
@@ -187,21 +201,14 @@ def check(test: Test) -> dict:
     if session is None:
         return {"runs": 0, "found": {}}
     for description, given in itertools.islice(variants(test.inputs), _MOST_VARIANTS):
-        outputs = []
-        for fill in FILLERS:
-            fill.run(None, {})
-            try:
-                outputs.append(session.run(None, given))
-            except Exception:  # most degenerate inputs are not valid
-                break
-        if len(outputs) < len(FILLERS):
+        outputs = outputs_of(session, given)
+        if outputs is None:
             continue
         runs += 1
         for first, second in zip(*outputs, strict=True):
-            if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-                number = unwritten(first, second)
-                if number:
-                    found[description] = f"{number} of {first.size}"
+            number = unwritten(first, second)
+            if number:
+                found[description] = f"{number} of {first.size}"
     return {"runs": runs, "found": found}
 
 

@@ -145,7 +145,7 @@ def _code_uses(image: Image, section: Section) -> Iterator[tuple[int, Use]]:
             if known[target]:
                 yield match.start(), Use(known[target], True)
     for low, high in _windows(image, section):
-        yield from _assemble(_pieces(image, section, low, high))
+        yield from _assemble(_Stretch(image, section, low, high).pieces())
 
 
 def _windows(image: Image, section: Section) -> Iterator[tuple[int, int]]:
@@ -188,8 +188,8 @@ class _Piece(NamedTuple):
     length: int = 0
 
 
-# The beginnings of the instructions that :func:`_pieces` reads: the prefixes, REX, and the operation. The byte after an
-# operation limits it to a text, to an operand in memory, or to mov and cmp.
+# The beginnings of the instructions that :class:`_Stretch` reads: the prefixes, REX, and the operation. The byte after
+# an operation limits it to a text, to an operand in memory, or to mov and cmp.
 _INSTRUCTION = re.compile(
     rb"([\x66\xf2\xf3]*)([\x40-\x4f]?)(?:"
     rb"[\xb8-\xbf](?=" + _PIECE + rb")|"
@@ -206,106 +206,153 @@ _VECTOR = dict.fromkeys((0x6F, 0x28, 0x10, 0x7E), "load")
 _VECTOR |= dict.fromkeys((0x11, 0x29, 0x7F, 0xD6), "store") | dict.fromkeys((0x74, 0xEF), "compare")
 
 
-def _pieces(image: Image, section: Section, low: int, high: int) -> Iterator[_Piece]:
-    """Find the pieces in a stretch of code.
+class _Stretch:
+    """A stretch of code, read from its beginning, with what its registers contain.
 
     Every byte is taken for the beginning of an instruction; one that is none rarely fits the few forms looked for.
     """
-    code = section.data
-    held: dict[object, tuple[int, bytes]] = {}  # register to the constant in it
-    origin: dict[int, _Memory] = {}  # vector register to the memory that it was loaded from
-    at = low
-    high = min(high, len(code) - 24)
 
-    def constant(register: object, size: int) -> bytes:
-        position, value = held.get(register, (low, b""))
+    def __init__(self, image: Image, section: Section, low: int, high: int) -> None:
+        self.image = image
+        self.section = section
+        self.code = section.data
+        self.low = low
+        self.high = min(high, len(self.code) - 24)
+        self.held: dict[object, tuple[int, bytes]] = {}  # register to the constant in it
+        self.origin: dict[int, _Memory] = {}  # vector register to the memory that it was loaded from
+        # The instruction that is read: its place, prefix, REX, and the bytes of its operands.
+        self.here = low
+        self.prefix = b""
+        self.rex = 0
+        self.wide = 4
+        self.next = low  # where the search goes on
+
+    def pieces(self) -> Iterator[_Piece]:
+        """Find the pieces, in order."""
+        while True:
+            match = _INSTRUCTION.search(self.code, self.next, self.high + 24)
+            if match is None or match.start() >= self.high:
+                return
+            self.here = match.start()
+            self.next = self.here + 1
+            self.prefix = match[1][-1:]
+            self.rex = int.from_bytes(match[2], "little")
+            self.wide = 4
+            if self.rex & 8:
+                self.wide = 8
+            elif self.prefix == b"\x66":
+                self.wide = 2
+            operation = match.end(2)
+            piece = _READERS[self.code[operation]](self, operation)
+            if piece is not None:
+                yield piece
+
+    def constant(self, register: object, size: int) -> bytes:
+        """Return the text that a register contains, if it was put there a short way before."""
+        position, value = self.held.get(register, (self.low, b""))
         value = value[:size]
-        if here - position <= _REACH and _is_text(value):
+        if self.here - position <= _REACH and _is_text(value):
             return value
         return b""
 
-    def place(memory: _Memory, end: int) -> _Memory:
+    def place(self, memory: _Memory, end: int) -> _Memory:
         if memory.base != "rip":
             return memory
-        return _Memory("rip", section.address + end + memory.offset)
+        return _Memory("rip", self.section.address + end + memory.offset)
 
-    def stored(memory: object, end: int, size: int) -> bytes:
+    def stored(self, memory: object, end: int, size: int) -> bytes:
+        """Return data of the image."""
         if type(memory) is not _Memory or memory.base != "rip":
             return b""
-        return image.at(section.address + end + memory.offset, size)
+        return self.image.at(self.section.address + end + memory.offset, size)
 
-    while True:
-        match = _INSTRUCTION.search(code, at, high + 24)
-        if match is None or match.start() >= high:
-            return
-        here = match.start()
-        step = match.end(2)
-        at = here + 1
-        prefix = match[1][-1:]
-        rex = int.from_bytes(match[2], "little")
-        opcode = code[step]
-        wide = 4  # bytes of the operands
-        if rex & 8:
-            wide = 8
-        elif prefix == b"\x66":
-            wide = 2
-        if opcode & 0xF8 == 0xB8:  # mov register, immediate
-            value = code[step + 1 : step + 1 + wide]
-            # Other values are not noted: many of them would be bytes in the middle of an instruction.
-            if _is_text(value):
-                held[opcode & 7 | (rex & 1) << 3] = here, value
-                at = step + 1 + wide
-        elif opcode in (0xC7, 0xC6, 0x81, 0x80):  # mov / cmp memory, immediate
-            _, memory, end = _operand(code, step + 1, rex)
-            size = min(wide, 4)
-            if opcode in (0xC6, 0x80):
-                size = 1
-            value = code[end : end + size]
-            if type(memory) is not _Memory:
-                continue
-            memory = place(memory, end + size)
-            if opcode == 0xC7 and wide == 8 and value < b"\x80" and value[1:] == b"\0\0\0":
-                yield _Piece(here, memory, length=value[0])
-            elif _is_text(value) or (opcode == 0xC6 and value == b"\0"):
-                yield _Piece(here, memory, value)
-                at = end + size
-        elif opcode in (0x89, 0x88, 0x39, 0x38, 0x33, 0x3B):  # mov / cmp / xor of a register and memory
-            register, memory, end = _operand(code, step + 1, rex)
+    def register_of_value(self, at: int) -> None:
+        """Read a mov of a value to a register."""
+        end = at + 1 + self.wide
+        value = self.code[at + 1 : end]
+        # Other values are not noted: many of them would be bytes in the middle of an instruction.
+        if _is_text(value):
+            self.held[self.code[at] & 7 | (self.rex & 1) << 3] = self.here, value
+            self.next = end
+
+    def memory_and_value(self, at: int) -> _Piece | None:
+        """Read a mov of a value to memory, or their comparison."""
+        opcode = self.code[at]
+        _, memory, end = _operand(self.code, at + 1, self.rex)
+        size = min(self.wide, 4)
+        if opcode in (0xC6, 0x80):
             size = 1
-            if opcode & 1:
-                size = wide
-            value = constant(register, size)
-            if type(memory) is _Memory and value:
-                yield _Piece(here, place(memory, end), value)
-            elif opcode == 0x89 and type(memory) is not _Memory:
-                held.pop(memory, None)
-        elif opcode == 0xE8:
-            target = step + 5 + _signed(code[step + 1 : step + 5])
-            if -0x10000 < target < len(code):  # the linker's stubs stand before the code
-                yield _Piece(here, _Memory(None, 0))
-        elif opcode == 0x8B:  # load of a register
-            register, memory, end = _operand(code, step + 1, rex)
-            held[register] = here, stored(memory, end, wide)
-        elif opcode == 0x0F and code[step + 1] in _NARROW:  # load of a part of a register
-            register, memory, end = _operand(code, step + 2, rex)
-            held[register] = here, stored(memory, end, _NARROW[code[step + 1]])
-        elif opcode == 0x0F and code[step + 1] in _VECTOR:
-            register, memory, end = _operand(code, step + 2, rex)
-            if type(memory) is not _Memory:
-                continue
-            role = _VECTOR[code[step + 1]]
-            size = 16
-            if code[step + 1] == 0xD6 or (code[step + 1] == 0x7E and prefix == b"\xf3"):
-                size = 8
-            if role == "store":
-                value = constant(("vector", register), size)
-                if value:
-                    yield _Piece(here, place(memory, end), value)
-            elif role == "load":
-                held["vector", register] = here, stored(memory, end, size)
-                origin[register] = memory
-            elif register in origin and _is_text(stored(memory, end, size)):
-                yield _Piece(here, origin[register], stored(memory, end, size))
+        value = self.code[end : end + size]
+        if type(memory) is not _Memory:
+            return None
+        memory = self.place(memory, end + size)
+        if opcode == 0xC7 and self.wide == 8 and value < b"\x80" and value[1:] == b"\0\0\0":
+            return _Piece(self.here, memory, length=value[0])
+        if _is_text(value) or (opcode == 0xC6 and value == b"\0"):
+            self.next = end + size
+            return _Piece(self.here, memory, value)
+        return None
+
+    def memory_and_register(self, at: int) -> _Piece | None:
+        """Read a mov, cmp or xor of a register and memory."""
+        opcode = self.code[at]
+        register, memory, end = _operand(self.code, at + 1, self.rex)
+        size = 1
+        if opcode & 1:
+            size = self.wide
+        value = self.constant(register, size)
+        if type(memory) is _Memory and value:
+            return _Piece(self.here, self.place(memory, end), value)
+        if opcode == 0x89 and type(memory) is not _Memory:
+            self.held.pop(memory, None)
+        return None
+
+    def call(self, at: int) -> _Piece | None:
+        target = at + 5 + _signed(self.code[at + 1 : at + 5])
+        if -0x10000 < target < len(self.code):  # the linker's stubs stand before the code
+            return _Piece(self.here, _Memory(None, 0))
+        return None
+
+    def load(self, at: int) -> None:
+        register, memory, end = _operand(self.code, at + 1, self.rex)
+        self.held[register] = self.here, self.stored(memory, end, self.wide)
+
+    def narrow_or_vector(self, at: int) -> _Piece | None:
+        """Read a load of a part of a register, or an instruction between memory and a vector register."""
+        second = self.code[at + 1]
+        register, memory, end = _operand(self.code, at + 2, self.rex)
+        if second in _NARROW:
+            self.held[register] = self.here, self.stored(memory, end, _NARROW[second])
+            return None
+        if type(memory) is not _Memory:
+            return None
+        size = 16
+        if second == 0xD6 or (second == 0x7E and self.prefix == b"\xf3"):
+            size = 8
+        return self.vector(_VECTOR[second], register, memory, end, size)
+
+    def vector(self, role: str, register: int, memory: _Memory, end: int, size: int) -> _Piece | None:
+        if role == "store":
+            value = self.constant(("vector", register), size)
+            return _Piece(self.here, self.place(memory, end), value) if value else None
+        value = self.stored(memory, end, size)
+        if role == "load":
+            self.held["vector", register] = self.here, value
+            self.origin[register] = memory
+        elif register in self.origin and _is_text(value):
+            return _Piece(self.here, self.origin[register], value)
+        return None
+
+
+# By the first byte of the operation, all those of _INSTRUCTION.
+_READERS: dict[int, Callable[[_Stretch, int], _Piece | None]] = {
+    0x0F: _Stretch.narrow_or_vector,
+    0x8B: _Stretch.load,
+    0xE8: _Stretch.call,
+    **dict.fromkeys(range(0xB8, 0xC0), _Stretch.register_of_value),
+    **dict.fromkeys((0xC7, 0xC6, 0x81, 0x80), _Stretch.memory_and_value),
+    **dict.fromkeys((0x89, 0x88, 0x39, 0x38, 0x33, 0x3B), _Stretch.memory_and_register),
+}
 
 
 def _operand(code: bytes, at: int, rex: int) -> tuple[int, int | _Memory, int]:

@@ -92,6 +92,22 @@ class Variants:
         """Add a model of one node of Microsoft's domain."""
         self.add(operator, shapes, *constants, domain=MICROSOFT, **attributes)
 
+    def each(self, operator: str, text: str, **attributes) -> None:
+        """Add a model for each row of shapes."""
+        for shapes in rows(text):
+            self.add(operator, shapes, **attributes)
+
+    def with_integers(self, operator: str, text: str, **attributes) -> None:
+        """Add a model for each row of a shape and a constant, such as axes or a shape."""
+        for shape, integers in rows(text):
+            self.add(operator, (shape,), _ints(integers), **attributes)
+
+    def with_weights(self, operator: str, text: str, **attributes) -> None:
+        """Add two models for each row of two shapes: the second one is a constant, or an input."""
+        for shape, weights in rows(text):
+            self.add(operator, (shape,), self.floats(weights), **attributes)
+            self.add(operator, (shape, weights), **attributes)
+
 
 def sizes_of(text: str) -> tuple[int, ...]:
     """Return the shape of a text such as ``3x4``; ``-`` is a scalar."""
@@ -147,47 +163,45 @@ def _elementwise(v: Variants) -> None:
         v.add("Cast", (np.asarray(v.floats(shape) * 3, source),), kinds=(kind,), to=kind)
 
 
-def _moving(v: Variants) -> None:
-    for opset, (shape, target) in itertools.product(
-        (13, 21), (("3x4", (-1,)), ("3x4", (3, 4)), ("3x4", (1, 3, 4)), ("1", (1, 1)), ("0x4", (0, 2, 2)), ("1", ()))
-    ):
-        v.add("Reshape", (sizes_of(shape),), _ints(target), opset=opset)
+def _reshaping(v: Variants) -> None:
+    for opset in (13, 21):
+        v.with_integers("Reshape", "3x4 -1, 3x4 3x4, 3x4 1x3x4, 1 1x1, 0x4 0x2x2, 1 -", opset=opset)
     for axis in (0, 1, 2):
-        v.add("Flatten", ((2, 3),), axis=axis)
-        v.add("Flatten", ((2, 1, 4),), axis=axis)
-    for shape, axes in rows("1x3x1 0, 1x3x1 0x2, 1x1 0x1"):
-        v.add("Squeeze", (shape,), _ints(axes))
-    for shape, axes in rows("3x4 0x2, - 0, 1 0"):
-        v.add("Unsqueeze", (shape,), _ints(axes))
-    for (shape,), perm in itertools.product(rows("3x4, 1x4, 4x1, 1x1, 0x4, 64x48"), ((1, 0), (0, 1))):
-        v.add("Transpose", (shape,), perm=perm)
-    four = rows("2x3x4x5, 2x1x4x5, 2x3x1x1, 1x1x1x1, 130x5x3x3")
-    perms = rows("0x2x3x1, 0x3x1x2, 0x1x2x3, 3x2x1x0")
-    for (shape,), (perm,) in itertools.product(four, perms):
-        v.add("Transpose", (shape,), perm=perm)
+        v.each("Flatten", "2x3, 2x1x4", axis=axis)
+    v.with_integers("Squeeze", "1x3x1 0, 1x3x1 0x2, 1x1 0x1")
+    v.with_integers("Unsqueeze", "3x4 0x2, - 0, 1 0")
+    v.with_integers("Expand", "3x1 3x4, 3x4 3x4, 3x4 1x3x4, 1 1, - 4, 1x8 4x8")
+    v.with_integers("Tile", "3x4 2x1, 3x4 1x1, 1 1, 1 5, 1x2x3 2x2x2")
+    for perm in ((1, 0), (0, 1)):
+        v.each("Transpose", "3x4, 1x4, 4x1, 1x1, 0x4, 64x48", perm=perm)
+    for perm in ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 2, 3), (3, 2, 1, 0)):
+        v.each("Transpose", "2x3x4x5, 2x1x4x5, 2x3x1x1, 1x1x1x1, 130x5x3x3", perm=perm)
     v.add("Transpose", ((5,),), perm=(0,))
     v.add("Transpose", ((5,),))
+    for mode in ("DCR", "CRD"):
+        v.each("DepthToSpace", "1x4x2x3", blocksize=1, mode=mode)
+        v.each("DepthToSpace", "1x4x2x3, 1x8x1x1", blocksize=2, mode=mode)
+
+
+def _parts(v: Variants) -> None:
     for a, b, (axis,) in rows("3x4 2x4 0, 3x4 3x2 1, 3x4 0x4 0, 0x4 3x4 0, 1x3 1x3 0"):
         v.add("Concat", (a, b), axis=axis)
     for count in (1, 3, 9, 20):
         v.add("Concat", ((2, 4),) * count, axis=-1)
-    for shape, target in rows("3x1 3x4, 3x4 3x4, 3x4 1x3x4, 1 1, - 4, 1x8 4x8"):
-        v.add("Expand", (shape,), _ints(target))
-    for shape, repeats in rows("3x4 2x1, 3x4 1x1, 1 1, 1 5, 1x2x3 2x2x2"):
-        v.add("Tile", (shape,), _ints(repeats))
     for count in (1, 2, 5):
         v.add("Split", ((5, 4),), axis=0, outputs=count, num_outputs=count)
         v.add("Split", ((1, 5),), axis=1, outputs=count, num_outputs=count)
     v.add("Split", ((3, 5),), _ints(2, 3), axis=1, outputs=2)
     v.add("Split", ((3, 4),), _ints(0, 4), axis=1, outputs=2)
     starts = "3x4 0 99 1 1, 3x4 1 3 1 1, 4x3 1 3 0 1, 3x4 -1 -99 1 -1, 3x8 0 8 1 2, 3x4 2 2 1 1, 1 0 1 0 1"
-    for row in starts.split(","):
-        shape, start, end, axis, step = row.split()
-        v.add("Slice", (sizes_of(shape),), _ints(int(start)), _ints(int(end)), _ints(int(axis)), _ints(int(step)))
-    pads = (("3x4", (1, 0, 0, 2)), ("3x4", (0,) * 4), ("1", (0, 0)), ("1x2x3x4", (0,) * 8))
-    for mode, (shape, amounts) in itertools.product(("constant", "reflect", "edge"), pads):
-        v.add("Pad", (sizes_of(shape),), _ints(amounts), mode=mode)
-    v.add("Pad", ((0, 4),), _ints(1, 0, 1, 0))
+    for shape, *places in rows(starts):
+        v.add("Slice", (shape,), *map(_ints, places))
+    for mode in ("constant", "reflect", "edge"):
+        v.with_integers("Pad", "3x4 1x0x0x2, 3x4 0x0x0x0, 1 0x0, 1x2x3x4 0x0x0x0x0x0x0x0", mode=mode)
+    v.with_integers("Pad", "0x4 1x0x1x0")
+
+
+def _indexing(v: Variants) -> None:
     for axis, indices in ((0, [0, 1, 2]), (1, [0, 1, 2, 3]), (0, 1), (0, [2, 0]), (0, [])):
         v.add("Gather", ((3, 4),), np.array(indices, np.int64), axis=axis)
     v.add("Gather", ((5, 4), np.array([[2, 0], [1, 4]])))
@@ -198,7 +212,7 @@ def _moving(v: Variants) -> None:
     v.add("GatherND", ((3, 4),), np.array([[0], [1], [2]]))
     v.add("GatherND", ((3, 4), np.array([[0, 1], [2, 3]])))
     v.add("GatherND", ((1,),), np.array([[0]]))
-    for upper, (shape,) in itertools.product((0, 1), rows("3x4, 1x1, 2x4x4")):
+    for upper, shape in itertools.product((0, 1), ((3, 4), (1, 1), (2, 4, 4))):
         v.add("Trilu", (shape,), upper=upper)
         v.add("Trilu", (shape,), np.array(5), upper=upper)
         v.add("Trilu", (shape,), np.array(-5), upper=upper)
@@ -212,22 +226,24 @@ def _moving(v: Variants) -> None:
 
 
 def _reducing(v: Variants) -> None:
-    reductions = rows("3x4 1, 3x4 0, 3x4 0x1, 3x1 1, 1x3x1x4 0x2, 1 0, 2x3000 1, 2x3x4 -2, 3x0 1")
+    reductions = "3x4 1, 3x4 0, 3x4 0x1, 3x1 1, 1x3x1x4 0x2, 1 0, 2x3000 1, 2x3x4 -2, 3x0 1"
     for name in ("Max", "Min", "Mean", "Sum", "Prod", "L1", "L2", "LogSum", "SumSquare", "LogSumExp"):
         operator = f"Reduce{name}"
-        for shape, axes in reductions:
-            for keep in (0, 1):
-                v.add(operator, (shape,), _ints(axes), keepdims=keep)
-                v.add(operator, (shape,), _ints(axes), keepdims=keep, noop_with_empty_axes=1)
+        for keep in (0, 1):
+            v.with_integers(operator, reductions, keepdims=keep)
+            v.with_integers(operator, reductions, keepdims=keep, noop_with_empty_axes=1)
+        for shape, axes in rows(reductions):
             v.add(operator, (shape,), opset=11, axes=axes)
         for empty in (0, 1):
-            v.add(operator, ((3, 4),), noop_with_empty_axes=empty)
+            v.each(operator, "3x4, -", noop_with_empty_axes=empty)
             v.add(operator, ((3, 4),), _ints(), noop_with_empty_axes=empty)
-            v.add(operator, ((),), noop_with_empty_axes=empty)
-    shapes = rows("3x40, 3x1, 1x1, 2x3x4")
-    for operator, (shape,), axis in itertools.product(("ArgMax", "ArgMin"), shapes, (0, 1)):
-        v.add(operator, (shape,), axis=axis, kinds=(_I64,))
-        v.add(operator, (shape,), axis=axis, kinds=(_I64,), keepdims=0, select_last_index=1)
+    for operator, axis in itertools.product(("ArgMax", "ArgMin"), (0, 1)):
+        shapes = "3x40, 3x1, 1x1, 2x3x4"
+        v.each(operator, shapes, axis=axis, kinds=(_I64,))
+        v.each(operator, shapes, axis=axis, kinds=(_I64,), keepdims=0, select_last_index=1)
+
+
+def _normalizing(v: Variants) -> None:
     for shape, (axis,) in rows("2x3x4 0, 2x3x4 1, 2x3x4 -1, 3x1 1, 1x3 0, 0x4 1, 2x2000 1"):
         v.add("Softmax", (shape,), axis=axis)
         v.add("Softmax", (shape,), axis=axis, opset=11)
@@ -252,44 +268,35 @@ def _reducing(v: Variants) -> None:
 
 
 def _products(v: Variants) -> None:
-    matrices = "3x4 4x5, 1x1 1x1, 1x4 4x1, 2x3x4 2x4x5, 2x3x4 4x5, 4 4x5, 3x4 4, 0x4 4x5, 32x64 64x32, "
-    for a, b in rows(matrices + "1x4096 4096x8, 8x8192 8192x8, 2x1x3x4 3x4x8"):
-        v.add("MatMul", (a, b))
-        v.add("MatMul", (a,), v.floats(b))
-        if len(a) == len(b) == 2:
-            v.add("Gemm", (a, b, b[1:]))
-            v.add("Gemm", (a,), v.floats(b), v.floats(b[1:]))
-            v.add("Gemm", (a[::-1], b[::-1]), transA=1, transB=1, alpha=0.5)
-            v.add("Gemm", (a, b, b[1:]), beta=0.0)
-    for row, attributes in (
-        ("1x3x8x8 4x3x3x3, 1x3x8x8 4x3x1x1, 1x1x1x1 1x1x1x1", {}),
+    matrices = "3x4 4x5, 1x1 1x1, 1x4 4x1, 0x4 4x5, 32x64 64x32, 1x4096 4096x8, 8x8192 8192x8"
+    v.with_weights("MatMul", f"{matrices}, 2x3x4 2x4x5, 2x3x4 4x5, 4 4x5, 3x4 4, 2x1x3x4 3x4x8")
+    for a, b in rows(matrices):
+        v.add("Gemm", (a, b, b[1:]))
+        v.add("Gemm", (a,), v.floats(b), v.floats(b[1:]))
+        v.add("Gemm", (a[::-1], b[::-1]), transA=1, transB=1, alpha=0.5)
+        v.add("Gemm", (a, b, b[1:]), beta=0.0)
+
+
+def _windows(v: Variants) -> None:
+    for text, attributes in (
+        ("1x3x8x8 4x3x3x3, 1x3x8x8 4x3x1x1, 1x1x1x1 1x1x1x1, 1x3x8x8 4x3x8x8, 1x3x9 4x3x3", {}),
         ("2x4x6x6 4x1x3x3", {"group": 4}),
         ("2x4x6x6 8x2x3x3", {"group": 2}),
-        ("1x3x8x8 4x3x8x8", {}),
         ("1x3x8x8 4x3x3x3", {"pads": [1, 1, 1, 1], "strides": [2, 2], "dilations": [2, 2]}),
-        ("1x3x9 4x3x3", {}),
         ("1x512x3x3 16x512x3x3", {"pads": [1, 1, 1, 1]}),
     ):
-        for shape, weights in rows(row):
+        for shape, weights in rows(text):
             v.add("Conv", (shape,), v.floats(weights), **attributes)
             v.add("Conv", (shape, weights, weights[:1]), **attributes)
-    for row, attributes in (
-        ("1x3x4x4 3x4x3x3, 1x3x4x4 3x4x1x1", {}),
-        ("1x4x4x4 4x1x2x2", {"group": 4, "strides": [2, 2]}),
-    ):
-        for shape, weights in rows(row):
-            v.add("ConvTranspose", (shape,), v.floats(weights), **attributes)
-            v.add("ConvTranspose", (shape, weights), **attributes)
-    for (shape,), kernel in itertools.product(rows("1x3x5x5, 2x4x4x4, 1x1x1x1"), (1, 2, 3)):
-        for operator in ("MaxPool", "AveragePool"):
-            square = {"kernel_shape": [kernel, kernel], "auto_pad": "SAME_UPPER"}
-            v.add(operator, (shape,), **square)
-            v.add(operator, (shape,), strides=[2, 2], **square)
-        for operator in ("GlobalAveragePool", "GlobalMaxPool"):
-            v.add(operator, (shape,))
-    blocks = rows("1x4x2x3 1, 1x4x2x3 2, 1x8x1x1 2")
-    for mode, (shape, (size,)) in itertools.product(("DCR", "CRD"), blocks):
-        v.add("DepthToSpace", (shape,), blocksize=size, mode=mode)
+    v.with_weights("ConvTranspose", "1x3x4x4 3x4x3x3, 1x3x4x4 3x4x1x1")
+    v.with_weights("ConvTranspose", "1x4x4x4 4x1x2x2", group=4, strides=[2, 2])
+    images = "1x3x5x5, 2x4x4x4, 1x1x1x1"
+    for operator, kernel in itertools.product(("MaxPool", "AveragePool"), (1, 2, 3)):
+        square = {"kernel_shape": [kernel, kernel], "auto_pad": "SAME_UPPER"}
+        v.each(operator, images, **square)
+        v.each(operator, images, strides=[2, 2], **square)
+    for operator in ("GlobalAveragePool", "GlobalMaxPool"):
+        v.each(operator, images)
 
 
 def _attention(v: Variants) -> None:
@@ -323,7 +330,8 @@ def _attention(v: Variants) -> None:
 
 def variants() -> list[Variant]:
     v = Variants()
-    for part in (_elementwise, _moving, _reducing, _products, _attention):
+    parts = (_elementwise, _reshaping, _parts, _indexing, _reducing, _normalizing, _products, _windows, _attention)
+    for part in parts:
         part(v)
     return v.all
 
