@@ -4,7 +4,7 @@ PYTHON ?= python3
 SESSIONS := test test-first-step test-openvino test-plugins test-webgpu test-webgpu-plugin test-cuda test-python environment-python \
 	environments try lint demo scale-out conformance conformance-openvino conformance-webgpu conformance-keys \
 	conformance-numbers bench bench-openvino bench-capture captured-operators \
-	unwritten-outputs openvino-graphs zoo fuzz mutants document drift new-release patch first-step \
+	unwritten-outputs zoo fuzz mutants document drift new-release patch first-step \
 	upstream-tests
 
 .PHONY: $(SESSIONS) test-cpu conformance-cpu list clean

@@ -50,7 +50,7 @@ nox.options.sessions = ["test"]
 PYTEST = f"OPENBLAS_NUM_THREADS=1 -m pytest {TEST}"
 WORKERS = f"-n {variable('WORKERS', 'auto')}"
 PARALLEL = f"{PYTEST} {WORKERS} --dist loadfile --no-loadscope-reorder"  # all tests of a file in the same process
-CAMPAIGN = f"PYTHONPATH={TESTS}:{TESTS}/allowlist -m campaigns"
+CAMPAIGN = f"PYTHONPATH={TESTS} -m campaigns"
 SERIES = "-m pytest -q -rX tests/onnx_series.py"
 PIP = "-m pip install --quiet --constraint constraints.txt"
 STOCK_FILES = f"--stock {shlex.quote(str(site_packages('stock') / 'onnxruntime/backend'))}"
@@ -238,13 +238,6 @@ def unwritten_outputs(session: nox.Session) -> None:
     """search the CPU EP of each base for operators that do not write their outputs"""
     for name in ("cpu", "openvino", "webgpu", "cuda"):
         run(session, f"{name} tools/ort_defects/unwritten_outputs.py")
-
-
-@task("openvino", "plugins")
-def openvino_graphs(session: nox.Session) -> None:
-    """run 1,000 random graphs on each form of OpenVINO; GRAPHS="--count 100 --seed 7" """
-    for name in ("openvino", "plugins"):
-        run(session, f"{name} {CAMPAIGN}.openvino_graphs {variable('GRAPHS', '')}")
 
 
 @task("cpu", "openvino")

@@ -11,5 +11,5 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in ("", "tools/python", "onnxruntime/test/python/backend", "onnxruntime/test/python/backend/allowlist"):
+for folder in ("", "tools/python", "onnxruntime/test/python/backend"):
     sys.path.insert(0, str(ROOT / folder))

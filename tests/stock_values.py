@@ -9,17 +9,17 @@ from __future__ import annotations
 import decimal
 
 import numpy as np
-from helpers.models import identity, one_node, tensor, three_inputs, two_nodes
-from onnx import TensorProto, helper
+from helpers.models import parsed, three_inputs, two_nodes
 
 import onnxruntime
 
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 V = np.array([1, 2, 3, 4], np.float32)
 
-SEQUENCE = helper.make_sequence_type_proto(tensor(TensorProto.FLOAT))
-OPTIONAL = helper.make_optional_type_proto(tensor(TensorProto.FLOAT))
-MAP = helper.make_map_type_proto(TensorProto.INT64, tensor(TensorProto.FLOAT))
+
+def _identity(of: str) -> bytes:
+    """Return a model that returns its input."""
+    return parsed(f"({of} X) => ({of} Y) {{ Y = Identity (X) }}").SerializeToString()
 
 
 class _Array:
@@ -27,12 +27,11 @@ class _Array:
         return X
 
 
-FLOAT, INT64, STRING, BOOL = (
-    identity(tensor(element))
-    for element in (TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.BOOL)
-)
-
-CAST_MAP = one_node("CastMap", {"X": MAP}, tensor(TensorProto.FLOAT), "ai.onnx.ml", map_form="DENSE")
+FLOAT, INT64, STRING, BOOL = map(_identity, ("float[]", "int64[]", "string[]", "bool[]"))
+SEQUENCE, OPTIONAL = map(_identity, ("seq(float[])", "optional(float[])"))
+CAST_MAP = parsed(
+    '(map(int64, float[]) X) => (float[] Y) { Y = ai.onnx.ml.CastMap <map_form = "DENSE"> (X) }', "ai.onnx.ml"
+).SerializeToString()
 
 VALUES = {
     "an array": (two_nodes(), X),
@@ -84,11 +83,11 @@ VALUES = {
     "masked array": (FLOAT, [np.ma.array(X)]),
     "OrtValue": (two_nodes(), [onnxruntime.OrtValue.ortvalue_from_numpy(X)]),
     "OrtValue alone": (two_nodes(), onnxruntime.OrtValue.ortvalue_from_numpy(X)),
-    "sequence": (identity(SEQUENCE), [[X, X[0]]]),
-    "an array for a sequence": (identity(SEQUENCE), [X]),
-    "another type in a sequence": (identity(SEQUENCE), [[X.astype(np.float64)]]),
-    "optional": (identity(OPTIONAL), [X]),
-    "optional without a value": (identity(OPTIONAL), [None]),
+    "sequence": (SEQUENCE, [[X, X[0]]]),
+    "an array for a sequence": (SEQUENCE, [X]),
+    "another type in a sequence": (SEQUENCE, [[X.astype(np.float64)]]),
+    "optional": (OPTIONAL, [X]),
+    "optional without a value": (OPTIONAL, [None]),
     "map": (CAST_MAP, {0: 1.5, 1: 2.0}),
     "map in a list": (CAST_MAP, [{0: 1.5, 1: 2.0}]),
 }  # fmt: skip

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import unittest
-from pathlib import Path
 
 import _paths
 
@@ -55,16 +53,6 @@ class RecordTest(unittest.TestCase):
         rows = [row(None, ratio=figure_of_row, busy=busy), memory]
         machine = {"CPU": cpu, "CPUs": "2", "Python": "3.11.7", "onnxruntime": f"1.32.0+backend.1.1.{build}"}
         return {"machine": machine, "comparisons": report.plain(rows)}
-
-    def test_the_file_has_the_last_ten_results(self):
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "new", "record.json")
-            self.assertEqual(record.read(file), [])
-            results = [self.result(float(number)) for number in range(1, 13)]
-            for result in results:
-                record.add(file, result)
-            ratios = [kept["comparisons"][0]["ratio"]["median"] for kept in record.read(file)]
-            self.assertEqual(ratios, [float(number) for number in range(3, 13)])
 
     def test_rows_that_became_slower(self):
         before = [self.result(ratio) for ratio in (0.5, 1.0, 3.0)]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -48,27 +46,6 @@ class ToolTest(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
-
-    @unittest.skipUnless(shutil.which("git"), "needs git")
-    def test_the_copy_has_the_files_of_the_tree_and_keeps_its_environments(self):
-        subprocess.run(["git", "init", "--quiet", self.folder / "tree"], check=True)
-        for name in (".gitignore", "setup.py", "docs/new.md", "ignored.log"):
-            self.write(f"tree/{name}", "*.log\n")
-        for name in (".nox/cpu/made", "build/bench.json", "gone.py", "docs/gone.md"):
-            self.write(f"copy/{name}", "")
-        tool.copy_tree(self.folder / "tree", self.folder / "copy")
-        copied = [path.relative_to(self.folder / "copy") for path in self.folder.glob("copy/**/*") if path.is_file()]
-        self.assertEqual(
-            sorted(path.as_posix() for path in copied if path.parts[0] != ".git"),
-            [".gitignore", ".nox/cpu/made", "build/bench.json", "docs/new.md", "setup.py"],
-        )
-
-    def test_a_difference_names_both_releases(self):
-        files = {"a.py": "one\n"}, {"a.py": "two\n", "b.py": "new\n"}
-        lines = tool.difference(*files, ("x==1.31.1", "x==1.32.0"))
-        for line in ("--- a.py of x==1.31.1", "+++ a.py of x==1.32.0", "-one", "+two", "+new"):
-            self.assertIn(line, lines)
-        self.assertEqual(tool.difference(files[0], files[0], ("x", "y")), [])
 
     def test_texts_about_releases(self):
         texts = {"up to 1.31": 1, "after 1.31.": 1, "Later releases": 1, "run: onnxruntime 1.31.1": 0, "to 1.310": 0}

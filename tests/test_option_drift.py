@@ -20,8 +20,7 @@ from unittest import mock
 
 import _paths
 import backend_option_drift as drift
-from backend_option_images import Image, Section
-from backend_option_names import Use, is_glued, uses
+from backend_option_names import Use, is_glued
 
 from onnxruntime.backend.allowlist.rules import Rule, Table
 
@@ -164,33 +163,6 @@ class TestMachO(unittest.TestCase):
             path.write_bytes(header + segment + data + code)
             found = drift.unjudged(drift.Distribution("planted", "0.0", [drift.read_library(path)]))
         self.assertEqual([*found], ["session.planted_in_macos"])
-
-
-class TestPlantedInMachineCode(unittest.TestCase):
-    def test_option_of_at_most_nine_characters(self):
-        names = ("num_streams", "layout", "precision", "plantedxn", "planted")
-        code = b"".join(_short_string(name, 8 + 0x18 * index) for index, name in enumerate(names))
-        image = Image([Section(0x1000, code + bytes(64), True)], [0x1000], [], True)
-        places = uses(image)
-        texts = {use.text: use.whole for place in places for use in place}
-        library = drift.Library("libonnxruntime_providers_planted.so", "built-in", texts, places)
-        found = drift.unjudged(drift.Distribution("planted", "0.0", [library]))
-        self.assertEqual([*found], ["planted", "plantedxn"])
-
-
-def _short_string(text: str, slot: int) -> bytes:
-    """The code with which GCC 14 makes a std::string of up to 15 characters on the stack."""
-    characters, at = text.encode(), 0
-    # mov qword [rbp + slot - 8], length
-    code = b"\x48\xc7\x45" + bytes([slot - 8]) + len(characters).to_bytes(4, "little")
-    if len(characters) >= 8:  # movabs rax, characters; mov [rbp + slot], rax
-        code += b"\x48\xb8" + characters[:8] + b"\x48\x89\x45" + bytes([slot])
-        at = 8
-    for size, move in ((4, b"\xc7\x45"), (2, b"\x66\xc7\x45"), (1, b"\xc6\x45")):  # mov [rbp + slot], characters
-        if len(characters) - at >= size:
-            code += move + bytes([slot + at]) + characters[at : at + size]
-            at += size
-    return code + b"\xc6\x45" + bytes([slot + at, 0])  # mov byte [rbp + slot + length], 0
 
 
 if __name__ == "__main__":

@@ -135,11 +135,6 @@ class StepsTest(unittest.TestCase):
         self.assertIn(f" {size['SESSION_CONFIG']} session config entries, {others}", message)
         self.assertEqual(size["RUN_CONFIG"], 1)
 
-    def test_no_test_of_ort_is_replaced(self):
-        of_ort = {first_step.TEST_OF_ORT, "onnxruntime_test_python_backend_mlops.py", "onnxruntime_test_python.py"}
-        names = {Path(file).name for step in first_step.steps() for file in first_step.new_files(step)}
-        self.assertEqual(names & of_ort, set())
-
     def test_the_patches_for_a_checkout(self):
         checkout = self.checkout()
         git(checkout, "init", "--quiet")

@@ -57,9 +57,9 @@ def run(file: Path, out: Path) -> None:
         out.write_text(json.dumps(results))
 
 
-def outcomes(python: str, file: Path, path: str | None = None) -> dict[str, str]:
+def outcomes(python: str, file: Path, path: str) -> dict[str, str]:
     """Test to ``passed``, ``failed`` or ``skipped``. Python looks for modules in ``path`` first."""
-    environment = {**os.environ, "PYTHONPATH": path} if path else None
+    environment = {**os.environ, "PYTHONPATH": path}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "outcomes.json")
         command = [python, "-W", "ignore", __file__, "--run", str(file.resolve()), str(out)]
@@ -71,9 +71,9 @@ def outcomes(python: str, file: Path, path: str | None = None) -> dict[str, str]
     return results
 
 
-def compare(file: Path, stock: str, path: str | None) -> list[str]:
+def compare(file: Path, stock: str, path: str) -> list[str]:
     """Run a file on both, print a line with the counts, and return the tests that are worse on this backend."""
-    there, here = outcomes(stock, file), outcomes(sys.executable, file, path)
+    there, here = outcomes(stock, file, ""), outcomes(sys.executable, file, path)
     text = ["{passed} passed, {failed} failed, {skipped} skipped".format_map(_counts(found)) for found in (there, here)]
     print(f"{file.name}: stock {text[0]}; here {text[1]}", flush=True)
     return [
@@ -94,7 +94,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkout", type=Path, help="a checkout of ONNX Runtime, with its test data")
     parser.add_argument("stock", help="the Python of an environment with the stock wheel")
-    parser.add_argument("--path", help="a folder in which this Python finds the backend under test, for PYTHONPATH")
+    path = os.environ.get("PYTHONPATH", "")
+    parser.add_argument(
+        "--path", default=path, help="a folder in which this Python finds the backend under test, for PYTHONPATH"
+    )
     chosen = parser.parse_args()
     found = files(chosen.checkout)
     if not found:

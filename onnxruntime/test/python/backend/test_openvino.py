@@ -87,12 +87,6 @@ class BundledOpenVinoTest(EpTests, ThreadTests, unittest.TestCase):
     OPTIONS = {"precision": "FP32", "num_of_threads": 2, "device_type": "CPU"}  # noqa: RUF012
     UNCONFIRMED = OPTIONS | {"num_of_threads": "2"}
 
-    def options_of_one_thread(self) -> onnxruntime.SessionOptions:
-        options = onnxruntime.SessionOptions()
-        options.add_session_config_entry(f"ep.{EP.lower()}.num_of_threads", "1")
-        options.add_provider(EP, {"num_of_threads": "1"})
-        return options
-
     @unittest.skipUnless(hasattr(os, "sched_setaffinity"), "the system cannot bind a process to a CPU")
     def test_on_one_core(self):
         """A model whose runs can fail is refused, or the EP is left out. Through AUTO, the EP is right."""

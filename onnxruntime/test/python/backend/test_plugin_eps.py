@@ -65,12 +65,6 @@ class OpenVinoPluginTest(EpTests, ThreadTests, unittest.TestCase):
     OPTIONS = {"num_of_threads": 2, "precision": "FP32", "device_id": 0}  # noqa: RUF012
     UNCONFIRMED = {"num_of_threads": "2", "precision": "f32", "device_id": "0"}  # noqa: RUF012
 
-    def options_of_one_thread(self) -> onnxruntime.SessionOptions:
-        options = onnxruntime.SessionOptions()
-        devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == OPENVINO]
-        options.add_provider_for_devices(devices[:1], {"load_config": '{"CPU": {"INFERENCE_NUM_THREADS": "1"}}'})
-        return options
-
     def test_precision_is_what_it_computes_in(self):
         made, array = convolutions(), image()
         about_cpu = Path("/proc/cpuinfo")

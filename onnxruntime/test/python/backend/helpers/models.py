@@ -16,7 +16,7 @@ from typing import NoReturn
 from unittest import mock
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper, parser
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, parser
 
 import onnxruntime
 
@@ -98,29 +98,6 @@ def usable_providers() -> tuple[str, ...]:
 def three_inputs() -> ModelProto:
     """``Y = A + B - C`` on vectors of four."""
     return parsed("(float[4] A, float[4] B, float[4] C) => (float[4] Y) { D = Add (A, B) Y = Sub (D, C) }")
-
-
-def tensor(element: int, shape: list | None = None) -> TypeProto:
-    return helper.make_tensor_type_proto(element, shape)
-
-
-def one_node(op: str, takes: dict[str, TypeProto], gives: TypeProto, domain: str = "", **attributes) -> bytes:
-    """Return a model of one node with output ``Y``: serialized, because onnx's checker requires all shapes."""
-    graph = helper.make_graph(
-        [helper.make_node(op, list(takes), ["Y"], domain=domain, **attributes)],
-        "test",
-        [helper.make_value_info(name, of) for name, of in takes.items()],
-        [helper.make_value_info("Y", gives)],
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    if domain:
-        opsets.append(helper.make_opsetid(domain, 1))
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
-
-
-def identity(of: TypeProto) -> bytes:
-    """Return a model that returns its input, which can have any type."""
-    return one_node("Identity", {"X": of}, of)
 
 
 def slow() -> ModelProto:
