@@ -242,9 +242,7 @@ patterns(
 SESSION = {
     "enable_cpu_mem_arena": (False, True),
     "enable_mem_pattern": (False,),
-    "enable_mem_reuse": (False,),
     "execution_mode": (onnxruntime.ExecutionMode.ORT_PARALLEL,),
-    "execution_order": (onnxruntime.ExecutionOrder.PRIORITY_BASED,),
     "graph_optimization_level": (onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, 99),
     "inter_op_num_threads": (0, 2, -1, "2", 1.5),
     "intra_op_num_threads": (0, 1, 2, -1, None),
@@ -254,7 +252,6 @@ SESSION = {
     "use_deterministic_compute": (True,),
     "use_per_session_threads": (True,),
     "optimized_model_filepath": ("no-such-folder/x",),
-    "profile_file_prefix": ("no-such-folder/x",),
     "enable_profiling": (True, False),
     "add_session_config_entry": (("a", "b"),),
     "register_custom_ops_library": ("no-such-library",),

@@ -16,7 +16,6 @@ from pathlib import Path
 from unittest import mock
 
 from _paths import ROOT
-from onnx import helper, parser
 from small_base import python
 
 import onnxruntime
@@ -127,27 +126,10 @@ class TestDocuments(unittest.TestCase):
                 with self.subTest(document):
                     self.assertIn(part, text)
 
-    def test_the_scoreboard_pins_the_newest_onnx_that_the_base_supports(self):
-        readme = (ROOT / "examples" / "scoreboard" / "README.md").read_text(encoding="utf-8")
-        dockerfile = (ROOT / "examples" / "scoreboard" / "Dockerfile").read_text(encoding="utf-8")
-        pinned = dict(re.findall(r"^pip install (onnxruntime\w*)-\S+ onnx==(1\.\d+)\.", readme, re.MULTILINE))
-        self.assertIn(f" onnx=={pinned['onnxruntime_openvino']}.", dockerfile)
-        (base,) = importlib.metadata.packages_distributions()["onnxruntime"]
-        default = setup.BASES[base]
-        if base.replace("-", "_") not in pinned or onnxruntime.__version__ != default:
-            self.skipTest(f"no column of the recipe has the base {base} {onnxruntime.__version__}")
-        opsets = {version.rpartition(".")[0]: opset for version, _, opset, *_ in helper.VERSION_TABLE}
-        newest = [release for release, opset in opsets.items() if self.loads(opset)][-1]
-        self.assertEqual(pinned[base.replace("-", "_")], newest)
-
-    def loads(self, opset: int) -> bool:
-        opset_import = f'<ir_version: 8, opset_import: ["": {opset}]>'
-        model = parser.parse_model(f"{opset_import} absolute (float[1] X) => (float[1] Y) {{ Y = Abs(X) }}")
-        try:
-            onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        except Exception:  # ORT raises classes without a common base
-            return False
-        return True
+    def test_the_files_for_the_scoreboard_pin_one_onnx(self):
+        folder = ROOT / "examples" / "scoreboard"
+        pinned = re.search(r"pip install onnxruntime_openvino-\S+( onnx==\S+) ", (folder / "README.md").read_text())
+        self.assertIn(pinned[1], (folder / "Dockerfile").read_text())
 
 
 if __name__ == "__main__":

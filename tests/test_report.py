@@ -96,25 +96,6 @@ class ReportTest(unittest.TestCase):
             with self.subTest(one):
                 self.assertEqual(report.kind_of(one), kind)
 
-    def test_totals(self):
-        first = self.put(
-            "first",
-            failed("a", "x"),
-            line("a", ([CPU], {})),  # the last run counts
-            line("b", ([OTHER], {OTHER: {"Relu": 1}})),
-            failed("c", "AssertionError"),
-            line("d", outcome="skipped", reason="why"),
-            line("e_cuda", outcome="skipped", reason="Skipped: Backend doesn't support device CUDA"),
-        )
-        tests = report.pd.concat([report.read(str(first)), report.read(f"x=y={self.put('second', failed('a', 'x'))}")])
-        found = report.totals(tests)
-        self.assertEqual([*found.index], ["first", "x=y"])
-        of_first = found.loc["first"]
-        self.assertEqual(of_first["passed"], "66.7%")
-        counts = {"ep": 1, "cpu": 1, "values": 1, "skipped": 1}
-        self.assertEqual({kind: of_first[kind] for kind in report.KINDS}, dict.fromkeys(report.KINDS, 0) | counts)
-        self.assertEqual((of_first["onnxruntime"], found.loc["x=y"]["error"]), ("1.2.3", 1))
-
     def test_the_most_frequent_reasons(self):
         lines = [failed(f"{number}", f"reason {number % 7 % 6}") for number in range(70)]
         tests = report.read(str(self.put("of", *lines)))
@@ -122,17 +103,24 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(found, [("of", 20, "reason 0"), *(("of", 10, f"reason {number}") for number in range(1, 5))])
         self.assertIn("of: 20 tests failed for one reason: reason 0\n", self.run_tool(self.folder / "of.jsonl"))
 
-    def test_operators(self):
+    def test_totals_and_operators(self):
         """An operator of a test on the CPU EP ran there: nothing is said of nodes that ORT has no record of."""
         path = self.put(
             "of",
-            line("a", ([CPU], {}), operators="Add Relu"),
+            failed("a", "x"),
+            line("a", ([CPU], {}), operators="Add Relu"),  # the last run counts
             line("b", ([OTHER, CPU], {OTHER: {"Add": 1}}), operators="Add"),
             line("c", ([OTHER, CPU], {OTHER: {"Add": 1}}), operators="Add"),
             failed("d", "AssertionError", operators="Add Conv"),
             line("e", outcome="skipped", operators="Neg"),
+            line("f_cuda", outcome="skipped", reason="Skipped: Backend doesn't support device CUDA"),
         )
-        found = report.of_operators(report.read(str(path)))["of"]
+        tests = report.read(f"x=y={path}")
+        totals = report.totals(tests).loc["x=y"]
+        counts = dict.fromkeys(report.KINDS, 0) | {"ep": 2, "cpu": 1, "values": 1, "skipped": 1}
+        self.assertEqual({kind: totals[kind] for kind in report.KINDS}, counts)
+        self.assertEqual((totals["passed"], totals["onnxruntime"]), ("75.0%", "1.2.3"))
+        found = report.of_operators(tests)["x=y"]
         self.assertEqual([*found.index], ["Add", "Conv", "Relu"])
         for operator, text in (
             ("Add", "ep: 3 of 4 tests passed"),

@@ -10,6 +10,7 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 
 from __future__ import annotations
 
+import os
 import textwrap
 import threading
 import time
@@ -17,12 +18,15 @@ import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from unittest import mock
 
 from helpers.capture import CUDA_DEVICES, ORDINARY, Checked, chain, data, graphs_of, in_threads, needs_cuda, prepare
+from helpers.captured_models import transformer_block
 from helpers.children import run_code
 from helpers.locks import Held, in_run
-from helpers.models import parsed
+from helpers.models import model, parsed, reads_linux
+from onnx import helper
 
 import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
@@ -33,6 +37,10 @@ from onnxruntime.backend.waiting import WAITS_FOR_ITSELF
 
 X = data(0, 3, 4)
 CONFIGS = (None, {"gpu_graph_id": 5}, ORDINARY)
+
+
+def resident_pages() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])
 
 
 @needs_cuda
@@ -50,6 +58,27 @@ class ThreadTest(unittest.TestCase):
         in_threads(20, work)
         # Each of the first eight threads has two graphs, the worker has four.
         self.assertEqual(len(graphs_of(checked.rep)), 2 * graphs.MOST_THREADS + 4)
+
+    def test_graphs_of_one_session_share_memory(self):
+        """The intermediate values of graphs lie in the same memory, so that replays may not overlap."""
+        shape, nodes, last = (64, 512), [], "X"
+        for i in range(12):
+            nodes.append(helper.make_node(("Relu", "Sigmoid", "Tanh", "Exp")[i % 4], [last], [f"a{i}"]))
+            nodes.append(helper.make_node("Softmax", [f"a{i}"], [f"b{i}"], axis=-1))
+            last = f"b{i}"
+        nodes.append(helper.make_node("Add", [last, "X"], ["Y"]))
+        checked = Checked(model(nodes, {"X": shape}, {"Y": shape}))
+        in_threads(4, lambda i: [checked.run(data(100 * i + run, *shape)) for run in range(40)])
+
+    @reads_linux
+    def test_no_memory_grows(self):
+        rep = prepare(transformer_block(joined=True))
+        before = 0
+        for i in range(1500):
+            if i == 300:
+                before = resident_pages()
+            rep.run([data(i, 1 + i % 3, 4, 16)])
+        self.assertLess(resident_pages() - before, 2**20 // os.sysconf("SC_PAGE_SIZE"))
 
     def test_errors_of_the_worker(self):
         with mock.patch.object(graphs, "MOST_THREADS", 0):

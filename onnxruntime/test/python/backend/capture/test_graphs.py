@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 import numpy as np
-from helpers import capture
+from helpers import capture, captured_models
 from helpers.capture import (
     EP,
     ORDINARY,
@@ -157,6 +157,22 @@ class ValueTest(unittest.TestCase):
             checked.run(data(9 + i, 3), data(i, 1 + i % 2, 4))
         with self.assertRaisesRegex(InputError, "U"):
             checked.rep.run([data(0, 2), X])
+
+
+class BlockTest(unittest.TestCase):
+    def test_real_blocks_are_captured(self):
+        """With ORT's fusions, and on WebGPU with the table of operators."""
+        for made, *shapes in (
+            (captured_models.convolutional_net(), (1, 3, 8, 8), (3, 3, 8, 8)),
+            (captured_models.transformer_block(joined=False), (1, 3, 16), (2, 4, 16), (1, 5, 16)),
+            (captured_models.transformer_block(joined=True), (1, 3, 16), (2, 4, 16)),
+        ):
+            checked = Checked(made)
+            for i in range(20):
+                x = data(i, *shapes[i % len(shapes)])
+                given = x if i % 3 else on_device(checked.rep.session, x)
+                agree(checked.rep.run([given]), checked.run(x, run_config=ORDINARY))
+            self.assertEqual(len(graphs_of(checked.rep)), len(shapes))
 
 
 class FirstRunTest(unittest.TestCase):

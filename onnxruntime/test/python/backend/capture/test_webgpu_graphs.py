@@ -15,11 +15,9 @@ from unittest import mock
 import numpy as np
 from campaigns.captured_operators import COPIES, Seen, see
 from campaigns.captured_variants import variants
-from helpers import captured_models as models
-from helpers.capture import ORDINARY, Checked, chain, data, graphs_of, on_device, prepare, two_inputs
+from helpers.capture import ORDINARY, chain, data, prepare, two_inputs
 from helpers.execution_providers import set_up_webgpu_plugin
 from helpers.models import parsed
-from onnx import ModelProto
 
 import onnxruntime
 from onnxruntime.backend import NotPermittedError
@@ -29,28 +27,6 @@ from onnxruntime.backend.provider_names import WEBGPU
 
 setUpModule = set_up_webgpu_plugin
 VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
-
-
-class BlockTest(unittest.TestCase):
-    """Real blocks are captured, with the table of operators and ORT's fusions."""
-
-    def check(self, made: ModelProto, *shapes: tuple[int, ...]) -> None:
-        checked = Checked(made)
-        self.assertTrue(checked.rep.session._sess.is_webgpu_graph_capture_enabled())
-        for i in range(20):
-            x = data(i, *shapes[i % len(shapes)])
-            inputs = [x if i % 3 else on_device(checked.rep.session, x)]
-            captured = checked.rep.run(inputs)
-            for have, want in zip(captured, checked.run(x, run_config=ORDINARY), strict=True):
-                self.assertEqual(have.tobytes(), want.tobytes())
-        self.assertEqual(len(graphs_of(checked.rep)), len(shapes))
-
-    def test_a_convolutional_net(self):
-        self.check(models.convolutional_net(), (1, 3, 8, 8), (2, 3, 8, 8))
-
-    def test_transformer_blocks(self):
-        for joined in (False, True):
-            self.check(models.transformer_block(joined), (1, 3, 16), (2, 4, 16), (1, 5, 16))
 
 
 class OperatorTest(unittest.TestCase):

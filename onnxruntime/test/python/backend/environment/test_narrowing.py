@@ -63,7 +63,6 @@ PERMITTED = (
     {"session_config": {NEW_KEY: "1", PREPACKING: 1, SPINNING: 0}},
     {"run_config": {GRAPH_ID: "3", SHRINKAGE: "cpu:0"}},
     {"free_dimension_overrides": {"N": 2}},
-    {"session_config": {}, "session_options": {}, "free_dimension_overrides": {}},
     *({OPTIONS: eps} for eps in ({}, {CUDA: {"use_tf32": 0, "device_id": "1"}}, {CANN: {}})),
     {"device": "CUDA:1", OPTIONS: {CUDA: {}}},
 )
@@ -72,14 +71,11 @@ REFUSED = (
     # Even if another argument overrides it.
     ({THREADS: 2, "session_options": {THREADS: 8}}, ("session_options", "", THREADS)),
     ({THREADS: 8, "session_options": {THREADS: 2}}, (THREADS, "", "")),
-    ({"inter_op_num_threads": 2}, ("inter_op_num_threads", "", "")),
-    ({"session_config": {NEW_KEY: 2}}, ("session_config", "", NEW_KEY)),
     ({"session_config": {"session.intra_op.other": 1}}, ("session_config", "", "session.intra_op.other")),
     ({"run_config": {GRAPH_ID: 4}}, ("run_config", "", GRAPH_ID)),
     ({"free_dimension_overrides": {"N": 3}}, ("free_dimension_overrides", "", "N")),
     ({OPTIONS: {CUDA: {}, OPENVINO: {}}}, (OPTIONS, OPENVINO, "")),
     ({OPTIONS: {CUDA: {"gpu_mem_limit": 2**30}}}, (OPTIONS, CUDA, "gpu_mem_limit")),
-    ({OPTIONS: {CANN: {"device_id": 0}}}, (OPTIONS, CANN, "device_id")),
     ({"device": "CUDA:2"}, (OPTIONS, CUDA, "device_id")),
     ({"device": "CUDA:1", OPTIONS: {TENSORRT: {}}}, (OPTIONS, TENSORRT, "device_id")),
 )

@@ -124,12 +124,6 @@ class ElementTypesTest(unittest.TestCase):
         self.assertEqual(text.tolist(), [["-1", "2", "-3"], ["4", "-5", "6"]])
 
     @needs_narrow_types
-    def test_text_cannot_be_passed_beside_them(self):
-        rep = cast("string", "bfloat16")
-        with self.assertRaises(RuntimeError):
-            rep.run([["1"]])
-
-    @needs_narrow_types
     def test_a_patched_run_with_ort_values_is_seen(self):
         rep, value = cast("bfloat16", "bfloat16"), X.astype(BFLOAT16)
         for target in (onnxruntime.InferenceSession, rep._session):

@@ -56,7 +56,6 @@ TEXTS = ["a", "bé", ""]
 ACCEPTED = {
     "float": [
         (np.float32(1.5), 1.5),
-        (np.array(1.5, ">f4"), 1.5),
         (X[::-1, ::2], X[::-1, ::2]),
         (X.astype(">f4").T, X.T),
         (Wrapped(), X),
@@ -64,7 +63,6 @@ ACCEPTED = {
         (NUMBERS, np.array(NUMBERS, np.float64)),
         ([], []),
         ([range(2), (2, 3)], [[0, 1], [2, 3]]),
-        ([np.array([0, 1]), [2, 3.0]], [[0, 1], [2, 3]]),
         ([memoryview(b"\0\1"), [2, 3]], [[0, 1], [2, 3]]),
         (["1.5", b"-inf", 2, np.array(3)], [1.5, -np.inf, 2, 3]),
     ],
@@ -73,15 +71,11 @@ ACCEPTED = {
         (-3.0, -3),
         ([1.0, np.float32(2), True, np.array(3.0)], [1, 2, 1, 3]),
         ([[LARGE, 1.0], (np.uint64(LARGE), -1)], [[LARGE, 1], [LARGE, -1]]),
-        ([[1, 2], np.array([3.0, 4.0])], [[1, 2], [3, 4]]),
         (["7", b" -8 ", np.str_(LARGE), 9.0], [7, -8, LARGE, 9]),
         ([np.array(["7"])], [[7]]),
     ],
-    "double": [([float("inf"), 1e305], [np.inf, 1e305]), ([np.ones(2), np.ones(2)], [[1, 1], [1, 1]])],
-    "uint64": [
-        ([2.0**63, str(2**64 - 1)], np.array([2**63, 2**64 - 1], np.uint64)),
-        ([0, 2**64 - 1], np.array([0, 2**64 - 1], np.uint64)),
-    ],
+    "double": [([float("inf"), 1e305], [np.inf, 1e305])],
+    "uint64": [([2.0**63, str(2**64 - 1)], np.array([2**63, 2**64 - 1], np.uint64))],
     "bool": [(1, True), ([1, 0.0, np.int8(1), False], [True, False, True, False])],
     "string": [
         (np.array(TEXTS, ">U2"), TEXTS),  # ORT crashes on text in foreign byte order
@@ -159,7 +153,6 @@ DURATION = "a list that contains timedelta64[s][]"
 REFUSED = {
     "float": [
         (np.float64(1), "float64[]"),
-        (np.array(["1"]), "str32[1]"),
         (np.array([1, None]), "object[2]"),
         (None, "None"),
         ("1", "'1' (str)"),
@@ -167,7 +160,6 @@ REFUSED = {
         (1j, "a value of type complex"),
         (10**400, "an integer of 1329 bits, which is out of range"),
         ([1.0, None], "a list that contains None"),
-        ([[1.0], ["a"]], "a list that contains 'a' (str)"),
         ([np.array(["a"])], "a list that contains str32[]"),
         (["1e400"], "a list that contains '1e400' (str)"),
         ([1j], "a list that contains a value of type complex"),
@@ -188,7 +180,6 @@ REFUSED = {
         ([1, 2.5], "a list that contains 2.5 (float)"),
         ([np.array([2.5]), [1]], "a list that contains float64[]"),
         ([float("nan")], "a list that contains nan (float)"),
-        ([float("inf")], "a list that contains inf (float)"),
         ([SECONDS, 1.5], DURATION),
         ([np.array(["NaT"], "m8[s]")], DURATION),
     ],
@@ -204,7 +195,6 @@ REFUSED = {
         ([b"\xff"], "bytes that are not UTF-8 text"),
         ([[1], [2, 3]], RAGGED),
         ([[1], 2], RAGGED),
-        ([["a"], ["b", "c"]], RAGGED),
         ([["a"], Asked()], RAGGED),
         (ENDLESS, TOO_DEEP),
         (DOUBLED, TOO_DEEP),
@@ -244,7 +234,6 @@ OUT_OF_RANGE = [
     ("uint8", [[-1]], "-1"),
     ("int64", [-1, 2**63], str(2**63)),
     ("uint64", [-1, 2**63], "-1"),
-    ("uint64", [2.0**64], str(2**64)),
     ("int64", [2.0**63], str(2**63)),
     ("int64", [np.uint64(2**63)], str(2**63)),
     ("int64", ["7", str(2**63)], str(2**63)),
@@ -252,9 +241,7 @@ OUT_OF_RANGE = [
     ("float", [1.0, 1e300], "1e+300"),
     ("float", [10**39], "1e+39"),
     ("float", [10**400], "an integer of 1329 bits"),
-    ("float", -1e39, "-1e+39"),
     ("float16", [float("inf"), -70000.0], "-70000.0"),
-    ("float16", [70000], "70000"),
 ]
 if NARROW:
     for of, value in (("bfloat16", 1e39), ("float8e4m3fn", 1e5), ("float8e5m2", -1e6), ("int4", 8), ("uint4", 16)):
