@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The Concat has one dimension, and it is an
 output.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

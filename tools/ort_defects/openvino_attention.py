@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The sizes are static. In a real model, such as
 PP-OCRv6_rec_small.onnx with a width of 64, the values also differ between equal runs.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0. The EP
 The value of a node that it cannot convert has no type. For this type, the conversion of Clip makes the missing limit.
 Without the Clip, or with both limits, the session raises an error.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import onnx.parser

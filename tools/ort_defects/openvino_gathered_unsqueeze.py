@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1, and onnxruntime-ep-openvino 1.8.1 on 1.32.0.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

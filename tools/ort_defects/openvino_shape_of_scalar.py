@@ -7,7 +7,7 @@
 onnxruntime-openvino 1.24.1, without the optimizations of ONNX Runtime. With onnxruntime-ep-openvino 1.8.1 on 1.32.0,
 the run fails.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@
 
 onnxruntime-ep-openvino 1.8.1 on 1.32.0. The shape is dynamic.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

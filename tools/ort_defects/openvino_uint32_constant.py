@@ -6,7 +6,7 @@
 
 onnxruntime-openvino 1.24.1. ONNX permits the field ``uint64_data``, in which ``onnx.helper.make_tensor`` writes them.
 
-In this backend: as without it. Run each model once with ``run --provider-option OpenVINO --compare``.
+In this backend: as without it. Run each model once with ``run --ep OpenVINO --compare``.
 """
 
 import numpy as np

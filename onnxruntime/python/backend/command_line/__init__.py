@@ -4,6 +4,6 @@
 # --------------------------------------------------------------------------
 """The command line.
 
-In a command's module, ``execute`` returns result and status, and ``show`` lays out the result. The docstring is the
-description in ``--help``.
+In a command's module, ``execute`` returns result and status, and ``tables`` yields the tables of the result. The
+docstring is the description in ``--help``.
 """

@@ -20,13 +20,12 @@ import onnxruntime
 from onnxruntime.backend import __version__, packages
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
 from onnxruntime.backend.command_line import configurations
-from onnxruntime.backend.command_line.configurations import entries
-from onnxruntime.backend.command_line.output import Table, pairs
+from onnxruntime.backend.command_line.output import Table, entries, pairs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    use = """an object such as '{"session_options": {"logid": "a"}}', a file that contains one, or - for stdin"""
-    parser.add_argument("configuration", metavar="FILE|JSON|-", help=use)
+    use = """an object such as '{"session_options": {"logid": "a"}}', or a file that contains one"""
+    parser.add_argument("configuration", metavar="FILE|JSON", help=use)
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
@@ -49,16 +48,13 @@ def tables(result: dict) -> Iterator[Table]:
     if result["problems"]:
         return
 
-    sent: dict[str, list[str]] = {}
+    sent: dict = {}
     for one in result["provider_options"]:
         kind = one["kind"] if one["available"] else f"absent. {packages.advice(one['name'])}"
         sent[one["name"]] = [kind, *entries(one["options"])]
-    for keyword in KEYWORDS[1:]:
-        sent[keyword] = list(entries(result[keyword]))
-    for keyword in LIBRARIES:
+    for keyword in (*KEYWORDS[1:], *LIBRARIES):
         sent[keyword] = result[keyword]
     if result[PERMIT] is not None:
         sent["callers may set"] = list(entries(result[PERMIT])) or ["nothing"]
     sent["trusted, unchecked"] = result[TRUSTED]
-    content = "ORT would receive:" if any(sent.values()) else "The configuration is empty."
-    yield pairs(sent, f"Valid for ORT {result['onnxruntime']} on {result['machine']}. {content}")
+    yield pairs(sent, f"Valid for ORT {result['onnxruntime']} on {result['machine']}")

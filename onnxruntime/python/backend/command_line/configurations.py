@@ -2,12 +2,11 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Reads configurations from arguments, files and stdin, validates them, and reports problems as data."""
+"""Reads configurations from arguments and files, validates them, and reports problems as data."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import onnxruntime
@@ -18,7 +17,6 @@ from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
 from onnxruntime.backend.applied.settings import configuration_of
-from onnxruntime.backend.command_line.output import MistakeError
 from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.environment import configuration, narrowing, trusted
 from onnxruntime.backend.errors import NotPermittedError, show, warn
@@ -30,20 +28,14 @@ _MOST_PROBLEMS = 20  # the search for similar names takes time for each
 
 
 def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dict:
-    """Return the configuration in a text, in the file with that name, or, for ``-``, in stdin."""
-    inline = text.lstrip()[:1] in ("", "{", "[")
-    place = "the configuration" if inline else show(text)
+    """Return the configuration in a text, or in the file with that name."""
+    is_inline = text.lstrip()[:1] in ("", "{", "[")
     try:
-        if text == "-":
-            text = sys.stdin.read(configuration.MOST_CHARACTERS)
-        elif not inline:
-            # As in the environment variable.
-            text = configuration.text_of(text.removeprefix("@"))
-        return convert(text)
-    except OSError as error:
-        raise MistakeError(f"cannot read {place}: {error.strerror}") from None
-    except ValueError as error:
-        raise MistakeError(f"{place}: {error}") from None
+        # As in the environment variable, a path can follow @.
+        return convert(text if is_inline else configuration.text_of(text.removeprefix("@")))
+    except (OSError, ValueError) as error:
+        place = "the configuration" if is_inline else show(text)
+        raise RuntimeError(f"{place}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def validate(text: str) -> tuple[dict, list[dict]]:
@@ -53,7 +45,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     """
     try:
         config = read(text, configuration.load)
-    except MistakeError as mistake:
+    except RuntimeError as mistake:
         return {}, [problem(mistake)]
 
     problems = [*_wrong_forms(config)]
@@ -76,13 +68,16 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     warnings = [text for texts in (permit.stops_spinning, *permit.without_effect.values()) for text in texts.values()]
     for warning in warnings:
         warn(warning)
-    result: dict[str, object] = {keyword: {} for keyword in KEYWORDS}
-    result |= configuration_of(permit)
-    result["provider_options"] = _providers(permit)
-    for keyword in LIBRARIES:
-        result[keyword] = config.get(keyword, [])
-    result[TRUSTED] = [str(place) for place, _ in configuration.places(config.get(TRUSTED, {}))]
-    return result | {PERMIT: config.get(PERMIT), "warnings": warnings}, []
+    result = {
+        **{keyword: {} for keyword in KEYWORDS},
+        **configuration_of(permit),
+        **{keyword: config.get(keyword, []) for keyword in LIBRARIES},
+        "provider_options": _providers(permit),
+        TRUSTED: [str(place) for place, _ in configuration.places(config.get(TRUSTED, {}))],
+        PERMIT: config.get(PERMIT),
+        "warnings": warnings,
+    }
+    return result, []
 
 
 def _wrong_forms(config: dict) -> Iterator[dict]:
@@ -117,20 +112,8 @@ def _providers(permit: Permit) -> list[dict]:
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:
-    """Remove a refused setting, so that the next problem appears. Its name can be empty."""
+    """Remove a refused setting, so that the next problem appears. Without a name, remove all settings of its part."""
     *outer, last = filter(None, (refusal.keyword, refusal.provider, refusal.key))
     for name in outer:
         specified = specified[name]
-    if not refusal.key and "" in specified[last]:
-        specified = specified[last]
-        last = ""
     del specified[last]
-
-
-def entries(settings: Mapping, prefix: str = "") -> Iterator[str]:
-    """Yield each setting of a mapping, which may contain mappings, as text."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from entries(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name} = {value}"

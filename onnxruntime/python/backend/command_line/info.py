@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import os
 import platform
 import tempfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from onnx import parser
 
 import onnxruntime
 from onnxruntime.backend import __version__
-from onnxruntime.backend.command_line import configurations, each_provider
+from onnxruntime.backend.command_line import inspect
 from onnxruntime.backend.command_line.output import Table, pairs
 from onnxruntime.backend.command_line.run import add_libraries
 from onnxruntime.backend.environment import configuration
@@ -43,30 +43,27 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder, "model.onnx")
         model.write_bytes(parser.parse_model(_TWO_NODES).SerializeToString())
-        providers = each_provider.try_each(str(model), 1, chosen)
+        providers, _ = inspect.try_each(str(model), 1, chosen)
     # The distributions that contain ORT.
-    names = set(importlib.metadata.packages_distributions().get("onnxruntime", ()))
-    wheels = sorted(f"{name} {importlib.metadata.version(name)}" for name in names)
+    names = set(metadata.packages_distributions().get("onnxruntime", ()))
+    wheels = sorted(f"{name} {metadata.version(name)}" for name in names)
     if len(wheels) > 1:
         warn(f"Several bases in one environment overwrite each other: {', '.join(wheels)}. Uninstall all, install one")
     return {
         "onnxruntime": onnxruntime.__version__,
         "backend": __version__,
         "wheels": wheels,
-        "onnx": importlib.metadata.version("onnx"),
-        "numpy": importlib.metadata.version("numpy"),
+        "onnx": metadata.version("onnx"),
+        "numpy": metadata.version("numpy"),
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
         "device": onnxruntime.get_device(),
         "environment": {name: configuration.shown(os.environ[name]) for name in _VARIABLES if name in os.environ},
-        "problems": configurations.validate(os.environ.get(ENVIRONMENT, "{}"))[1],
         "providers": providers,
     }, 0
 
 
 def tables(result: dict) -> Iterator[Table]:
-    facts = {name: value for name, value in result.items() if name not in ("problems", "providers")}
-    facts["environment"] = list(configurations.entries(result["environment"]))
-    yield pairs(facts | {"invalid": [problem["message"] for problem in result["problems"]]})
-    yield each_provider.table(result["providers"])
+    yield pairs({**result, "providers": []})
+    yield inspect.table(result["providers"])

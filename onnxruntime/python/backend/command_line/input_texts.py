@@ -8,43 +8,36 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
-from onnxruntime.backend.command_line.output import MistakeError
-from onnxruntime.backend.comparison.inputs import declaration, declared
-from onnxruntime.backend.errors import InputError, show
+from onnxruntime.backend.comparison.inputs import declaration, described
+from onnxruntime.backend.errors import show
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.values import as_array
 
 
 def read(nodes: list, values: list[str], shapes: list[str]) -> tuple[dict[str, object], dict[str, list[int]]]:
     """Return the values and shapes in texts ``NAME=VALUE`` and ``NAME=1x3x224x224``, by the name of the input."""
-    found: dict[str, object] = {}
-    for name, text in _by_name("--input", values, nodes).items():
-        if text != "random":
-            found[name] = _value(next(node for node in nodes if node.name == name), text)
+    by_name = {node.name: node for node in nodes}
+    found = {name: _value(by_name[name], text) for name, text in _split("--input", values, by_name)}
     sizes = {}
-    for name, text in _by_name("--shape", shapes, nodes).items():
+    for name, text in _split("--shape", shapes, by_name):
         if name in found or not re.fullmatch(r"(\d{1,11}(x(?=\d)|$))*", text):
             expected = "Expected a shape such as 1x3x224x224, of an input without a value"
-            raise MistakeError(f"--shape {name}: invalid shape {text!a}. {expected}")
+            raise RuntimeError(f"--shape {name}: invalid shape {text!a}. {expected}")
         sizes[name] = [int(size) for size in text.split("x") if size]
     return found, sizes
 
 
-def _by_name(flag: str, texts: list[str], nodes: list) -> dict[str, str]:
-    names = [node.name for node in nodes]
-    found = {}
+def _split(flag: str, texts: list[str], names: dict) -> Iterator[tuple[str, str]]:
     for text in texts:
         name, equals, value = text.partition("=")
-        if text.endswith(".npy") and name not in names and len(names) == 1:  # the only input needs no name
-            name, equals, value = names[0], "=", text
         if name not in names or not equals:
             expected = f"Expected NAME=VALUE. The model has: {', '.join(names) or 'no input'}"
-            raise MistakeError(f"{flag}: invalid value {text!a}. {expected}")
-        found[name] = value
-    return found
+            raise RuntimeError(f"{flag}: invalid value {text!a}. {expected}")
+        yield name, value
 
 
 def _value(node, text: str) -> object:
@@ -53,11 +46,6 @@ def _value(node, text: str) -> object:
         element = tensors.element_type(node.type)
         return value if element is None else as_array(value, tensors.dtype_of(element))
     except (OSError, ValueError, EOFError, RecursionError) as reason:
-        expected = declaration(declared(node))
+        expected = declaration(described(node))
         message = f"--input {node.name}: invalid value {show(text)} ({reason})"
-        raise InputError(
-            f"{message}. Expected {expected}, as JSON or as a .npy file with one array",
-            input=node.name,
-            expected=expected,
-            got=str(reason),
-        ) from None
+        raise RuntimeError(f"{message}. Expected {expected}, as JSON or as a .npy file with one array") from None

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Iterator
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
@@ -15,45 +14,39 @@ from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Refused, Rule
 from onnxruntime.backend.allowlist.rules import Table as Rules
 from onnxruntime.backend.allowlist.suggestions import provider_named, similar_provider
-from onnxruntime.backend.command_line.output import Cell, MistakeError, Table
-
-_NO_EFFECT = " (otherwise no effect)"
+from onnxruntime.backend.command_line.output import Cell, Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "list options of SCOPE: session, run, or an EP name (default: all)"
-    parser.add_argument("scope", nargs="?", metavar="[SCOPE]", help=use)
+    parser.add_argument("scope", nargs="?", default="", metavar="[SCOPE]", help=use)
     parser.add_argument("--refused", action="store_true", help="list refused options and the reasons")
     parser.add_argument("--search", metavar="TEXT", default="", help="list only options that contain TEXT")
 
 
 def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     found = []
-    for title, provider, rules in _tables(chosen.scope or ""):
-        entries: dict[bool, list[dict]] = {True: [], False: []}  # by whether they are permitted
+    for title, provider, rules in _tables(chosen.scope):
+        entries = []
         merged: dict[str, Rule | Refused] = {**rules.refused, **rules}
         for name, rule in sorted(merged.items()):
             entry = _described(name, rule)
-            if chosen.search.lower() in f"{name} {_sentences(entry)}".lower():
-                entries[entry["permitted"]].append(entry)
-        others = len(entries[chosen.refused])
-        found.append({"title": title, "provider": provider, "entries": entries[not chosen.refused], "others": others})
+            if entry["permitted"] != chosen.refused and chosen.search.lower() in f"{name} {_text(entry)}".lower():
+                entries.append(entry)
+        found.append({"title": title, "provider": provider, "entries": entries})
     if not found:
-        search = f"To search all tables, use --search {shlex.quote(chosen.scope)}"
+        search = f"To search all tables, use --search {chosen.scope!a}"
         expected = f"Expected session, run or an EP{similar_provider(chosen.scope)}"
-        raise MistakeError(f"unknown scope {chosen.scope!a}. {search}. {expected}")
-    listed = "refused" if chosen.refused else "permitted"
-    return {"scope": chosen.scope, "search": chosen.search, "listed": listed, "tables": found}, 0
+        raise RuntimeError(f"unknown scope {chosen.scope!a}. {search}. {expected}")
+    return {"listed": "refused" if chosen.refused else "permitted", "tables": found}, 0
 
 
 def _tables(scope: str) -> Iterator[tuple[str, str, Rules]]:
     """Yield the title, the EP (or ``""``) and the rules of each table in a scope. ``""`` is the scope of all."""
-    # The names of keyword arguments, such as session_options, are scopes, too.
-    name = scope.removesuffix("_config").removesuffix("_options")
-    if name in ("", "session"):
+    if scope in ("", "session"):
         yield "session_config", "", session_config.SESSION_CONFIG
         yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES
-    if name in ("", "run"):
+    if scope in ("", "run"):
         yield "run_config", "", run_config.RUN_CONFIG
         yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES
     provider = provider_named(scope)
@@ -86,29 +79,24 @@ def conditions(rule: Rule) -> list[str]:
     if rule.until:
         found.append("ORT before {}.{}".format(*rule.until))
     for need in rule.needs:
-        found.append(f"{need.what}{_NO_EFFECT if need.only_warns else ''}")
+        found.append(f"{need.what}{' (otherwise no effect)' if need.only_warns else ''}")
     return found
 
 
-def _sentences(entry: dict) -> str:
+def _text(entry: dict) -> str:
     if not entry["permitted"]:
         return f"{entry['hazard']}: {entry['reason']}"
     text = f"{entry['effect']} Values: {entry['accepts']} (default: {entry['default'] or 'empty'})."
-    required = "; ".join(need for need in entry["requires"] if not need.endswith(_NO_EFFECT))
-    useful = "; ".join(need.removesuffix(_NO_EFFECT) for need in entry["requires"] if need.endswith(_NO_EFFECT))
-    return text + (f" Requires {required}." if required else "") + (f" No effect without {useful}." if useful else "")
+    return text + (f" Requires {'; '.join(entry['requires'])}." if entry["requires"] else "")
 
 
 def tables(result: dict) -> Iterator[Table]:
-    others = 0
+    listed = result["listed"]
+    count = 0
     for one in result["tables"]:
-        others += one["others"]
-        rows: list = [(Cell(entry["name"], "name"), _sentences(entry)) for entry in one["entries"]]
-        if not rows and result["scope"] and not result["search"]:
-            rows = [("none", "")]
+        rows = [(Cell(entry["name"], "name"), _text(entry)) for entry in one["entries"]]
+        count += len(rows)
         if rows:
-            yield Table(
-                rows, (), f"{'provider_options of ' if one['provider'] else ''}{one['title']}: {result['listed']}"
-            )
-    use = "with --refused" if result["listed"] == "permitted" else "without --refused"
-    yield Table([[Cell(f"Other options that match: {others} ({use})", "note")]])
+            yield Table(rows, (), f"{'provider_options of ' if one['provider'] else ''}{one['title']}: {listed}")
+    use = "without --refused" if listed == "refused" else "with --refused"
+    yield Table([[Cell(f"{count} {listed} options. Others: {use}", "note")]])

@@ -4,6 +4,4 @@
 # --------------------------------------------------------------------------
 """Compares configurations of a model, or two models: their outputs and their latencies."""
 
-from .comparing import compare
-
-__all__ = ["compare"]
+from .comparing import compare as compare

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -30,21 +30,20 @@ _SIGNIFICANCE = 0.05
 _EQUAL = 0.03
 
 
-def measure(sides: Sequence[Side], feeds: list, repeat: int | None, progress: Callable[[str], object]) -> None:
+def measure(sides: Iterable[Side], feeds: list, repeat: int | None) -> None:
     """Add blocks to each side until it has an error.
 
     :param repeat: the number of measured runs, by default as many as fit into two seconds.
     """
     rounds = min(repeat or _MOST_ROUNDS, _MOST_ROUNDS)
-    until = math.inf if repeat else time.perf_counter() + 2 * _SECONDS * len(sides)
     order = list(sides)
+    until = math.inf if repeat else time.perf_counter() + 2 * _SECONDS * len(order)
     for number in range(rounds):
         if number >= _FEWEST_ROUNDS and time.perf_counter() > until:
             break
         runs = repeat and repeat * (number + 1) // rounds - repeat * number // rounds
         for side in order:
-            progress(f"round {number + 1} of {rounds}")
-            if len(sides) > 1 or number == 0:
+            if len(order) > 1 or number == 0:
                 time.sleep(_PAUSE)
                 _run(side, feeds, 1 if number else _WARM_UP, _SETTLING)
             block = _run(side, feeds, runs or 1, 0 if runs else _SECONDS / rounds)

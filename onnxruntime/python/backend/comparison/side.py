@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, TRUSTED
-from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.environment import configuration, variable
 from onnxruntime.backend.errors import ENVIRONMENT
 
@@ -39,36 +38,27 @@ class Side:
         self.rep: Any = None
         self.outputs: list = []
         self.blocks: Blocks = []
-        self.differences: list[dict] = []  # of each output
         self.error: Exception | None = None
 
-    def prepare(self) -> None:
-        """Prepare the model, with a record of node assignments."""
-        self.rep = self._attempt(self._prepared)
-
-    def _prepared(self) -> OnnxRuntimeBackendRep:
+    def prepare(self) -> bool:
+        """Prepare the model, with a record of node assignments. Return whether there is no error."""
         settings = {keyword: value for keyword, value in self.config.items() if keyword not in (*LIBRARIES, TRUSTED)}
         if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
             settings["session_config"] = {RECORD_ASSIGNMENT: "1"} | settings.get("session_config", {})
-        with self._environment():
-            return backend.prepare(self.model, **settings)
-
-    def works(self, feeds: list) -> bool:
-        """Return whether a run succeeds. An error is not kept."""
-        with contextlib.suppress(Exception):  # ORT raises classes without a common base
-            self.rep.run(feeds)
-            return True
-        return False
-
-    def run(self, feeds: list) -> None:
-        self.outputs = self._attempt(self.rep.run, feeds) or []
-
-    def _attempt(self, call: Callable, *arguments: object) -> Any:
         try:
-            return call(*arguments)
+            with self._environment():
+                self.rep = backend.prepare(self.model, **settings)
         except Exception as error:  # ORT raises classes without a common base
             self.error = error
-        return None
+        return self.error is None
+
+    def run(self, feeds: list) -> bool:
+        """Run the model, and return whether there is no error."""
+        try:
+            self.outputs = self.rep.run(feeds)
+        except Exception as error:
+            self.outputs, self.error = [], error
+        return self.error is None
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
@@ -78,16 +68,12 @@ class Side:
         """
         before = os.environ.get(ENVIRONMENT)
         specified = variable.read()
-        changed: dict[str, object] = {}
-        if self._inherits:
-            changed.update(specified)
-            changed.pop(PERMIT, None)
+        changed = {**specified} if self._inherits else {}
+        changed.pop(PERMIT, None)
         if TRUSTED in self.config:
             changed[TRUSTED] = self.config[TRUSTED]
         for keyword in LIBRARIES:
-            # A relative path is a path in the current folder.
-            given = [os.path.abspath(name) if os.path.isfile(name) else name for name in self.config.get(keyword, ())]
-            changed[keyword] = [*specified.get(keyword, ()), *given]
+            changed[keyword] = [*specified.get(keyword, ()), *self.config.get(keyword, ())]
         os.environ[ENVIRONMENT] = json.dumps(changed)
         try:
             yield

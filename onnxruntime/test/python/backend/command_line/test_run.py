@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, VARIABLE, WRITES, CommandTest, Ran
 from helpers.environment import environment
-from helpers.models import parsed, three_inputs, two_nodes
+from helpers.models import parsed, two_nodes
 from helpers.observable_models import GELU
 
 import onnxruntime
@@ -38,38 +38,36 @@ RAN = {
     "operators_on_cpu": {},
     "latency_ms": LATENCY,
 }
+INPUTS = [{"name": "X", "type": "float32", "shape": [2, 3]}]
 
 
 def shown(*configurations: dict, width: int = 120) -> list[str]:
-    result = {"model": "m.onnx", "inputs": [{"name": "X", "type": "float32", "shape": [2, 3]}]}
-    return output.text(run.tables(result | {"configurations": configurations}), width, colors=False).splitlines()
+    result = {"model": "m.onnx", "inputs": INPUTS, "configurations": configurations}
+    return output.text(run.tables(result), width, colors=False).splitlines()
 
 
 class ResultTest(CommandTest):
     def test_the_result(self):
-        words = f"--ep cpu --session-config {PREPACKING}=1 --session-option logid=x"
-        shrinking = "memory.enable_memory_arena_shrinkage=cpu:0"
-        result = self.json("run", "-n", "6", self.path, "--run-config", shrinking, *words.split())
+        words = f"-n 6 --ep cpu --session-config {PREPACKING}=1 --session-option logid=x --run-config"
+        result = self.json("run", self.path, *words.split(), "memory.enable_memory_arena_shrinkage=cpu:0")
         (one,) = result.pop("configurations")
         latency = one.pop("latency_ms")
-        self.assertTrue(0 < latency["p50"] <= latency["p90"] <= latency["p99"])
-        same = {name: latency[name] for name in ("runs", "ratio_to_first", "ratio_interval", "verdict")}
-        self.assertEqual(same, {"runs": 6, "ratio_to_first": 1.0, "ratio_interval": [1.0, 1.0], "verdict": "equal"})
+        self.assertTrue(0 < latency["p50"] <= latency.pop("p90") <= latency["p99"])
+        self.assertEqual(latency | {name: LATENCY[name] for name in ("p50", "p99")}, LATENCY | {"runs": 6})
         settings = {"provider_options": {CPU: {}}, "session_options": {"logid": "x"}, "run_config": SHRINKING}
-        settings |= {"session_config": {PREPACKING: "1"}, "providers": [{"name": CPU, "kind": "built-in"}]}
-        settings |= {"outputs": [{"name": "Y", "type": "float32", "shape": [2, 3]}], "warnings": [], "runs_alone": None}
-        self.assertEqual(one | {"latency_ms": LATENCY}, RAN | settings)
+        settings |= {"session_config": {PREPACKING: "1"}, "providers": [CPU], "warnings": [], "runs_alone": ""}
+        outputs = [{"name": "Y", "type": "float32", "shape": [2, 3]}]
+        self.assertEqual(one | {"latency_ms": LATENCY}, RAN | settings | {"outputs": outputs})
         versions = {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
-        inputs = [{"name": "X", "type": "float32", "shape": [2, 3]}]
-        self.assertEqual(result, versions | {"model": str(self.path), "inputs": inputs, "interrupted": False})
+        self.assertEqual(result, versions | {"model": str(self.path), "inputs": INPUTS, "interrupted": False})
 
     def test_the_tables(self):
         first = RAN | {
             "provider_options": {"A": {"a": "1", "b": "2"}},
             "nodes": {"AExecutionProvider": 3, "B": 0, CPU: 1},
-            "operators_on_cpu": {"Conv": 20} | dict.fromkeys("ABCDE", 1),
+            "operators_on_cpu": {"Conv": 20, "Add": 1},
         }
-        within, beyond = ({"within": bool(not note), "absolute": 0.5, "note": note} for note in ("", "Mismatch"))
+        within, beyond = ({"within": not note, "absolute": 0.5, "note": note} for note in ("", "Mismatch\n\nMax: 1"))
         slow = {"p50": 1234.5, "ratio_to_first": 1.2, "ratio_interval": [1.0, 2.0], "verdict": ""}
         fast = {"p50": 0.0123, "ratio_to_first": 0.2, "ratio_interval": [0.1, 0.5], "verdict": "faster"}
         outputs = [{"name": "Y", "difference": within}, {"name": "Z", "difference": beyond}]
@@ -83,24 +81,24 @@ class ResultTest(CommandTest):
         expected = [
             *("model   m.onnx", "inputs  X: float32[2, 3]", "", "1: {}"),
             "nodes             A 3, CPU 1",
-            "on the CPU EP     Conv 20, A 1, B 1, C 1, D 1, and 1 other operator",
+            "on the CPU EP     Conv 20, Add 1",
             "provider_options  A.a = 1",
             "                  A.b = 2",
             *("", "2: slow.json", "nodes  CPU 2"),
-            *("", "3: fast", "nodes     CPU 2", "output Z  Mismatch"),
+            *("", "3: fast", "nodes     CPU 2", "output Z  Mismatch", "          Max: 1"),
             *("", "4: e.json", "error  why", ""),
-            "configuration  p50 ms  p99 ms  runs  ratio to 1                              outputs",
-            f"1: {{}}            1.00     346   100                              {full * 5}",
-            f"2: slow.json    1,234     346   100  1.20 (1.00 to 2.00)         {full * 5}{light * 5}  match (0.5)",
-            f"3: fast        0.0123     346   100  0.20 (0.10 to 0.50) faster  {light * 2}          DIFFER (0.5)",
-            "4: e.json                                                                    FAILED",
+            "configuration  p50 ms  p99 ms  runs  ratio to 1                            outputs",
+            f"1: {{}}               1   345.7   100                              {full * 4}",
+            f"2: slow.json     1234   345.7   100  1.20 (1.00 to 2.00)         {full * 4}{light * 4}  match (0.5)",
+            f"3: fast        0.0123   345.7   100  0.20 (0.10 to 0.50) faster  {light * 2}        DIFFER (0.5)",
+            "4: e.json                                                                  FAILED",
         ]
         self.assertEqual(shown(*found), expected)
         # In a narrow terminal, a configuration has a line of its own.
         narrow = shown(*found, width=79)
-        self.assertEqual(narrow[narrow.index("configuration") + 1], f"  {expected[19][13:]}")
+        self.assertEqual(narrow[narrow.index("configuration") + 1], f"  {expected[20][13:]}")
         self.assertLessEqual(max(map(len, narrow)), 79)
-        self.assertEqual(shown(RAN)[-2:], ["configuration  p50 ms  p99 ms  runs", "1: {}            1.00     346  100"])
+        self.assertEqual(shown(RAN)[-2:], ["configuration  p50 ms  p99 ms  runs", "1: {}               1   345.7  100"])
 
     def test_a_reference(self):
         path = self.put("gelu.onnx", GELU)
@@ -111,9 +109,8 @@ class ResultTest(CommandTest):
         for words, variable, labels, within in (
             ([*strict, *flags, "--compare"], {}, ["the CPU EP", "{}"], [False]),
             ([*strict, "--compare"], approximate, ["the CPU EP", "{}"], [False]),
-            ([*strict, *flags, "--reference", path], {}, [f"{path} {{}}", "{}"], [True]),
+            ([*strict, *flags, "--reference", path], {}, [f"{path} {{}}"] * 2, [True]),
             ([*strict, *configs, "--compare"], {}, [config[9:] for config in configs], [False, True]),
-            (configs, {}, [config[9:] for config in configs], []),
         ):
             with self.subTest(words), environment(variable):
                 ran = Ran("run", path, "-n", "1", *words, "--json")
@@ -134,9 +131,7 @@ class ResultTest(CommandTest):
 
     def test_values_of_inputs(self):
         np.save(self.folder / "x.npy", -np.ones((2, 3), "f"))
-        with contextlib.chdir(self.folder):
-            for words in (["--input", "x.npy"], ["--input", "X=x.npy"], ["--input", "X=random"]):
-                self.show("run", self.path, *words, "-n", "1")
+        self.show("run", self.path, "--input", f"X={self.folder / 'x.npy'}", "-n", "1")
         for kind, made, node, value in (
             ("seq(float[2])", "int64", "SequenceLength (X)", "[[1, 2], [3, 4]]"),
             ("map(string, float)", "float[N]", 'ai.onnx.ml.DictVectorizer <string_vocabulary=["a"]> (X)', '{"a": 1}'),
@@ -163,40 +158,29 @@ class SettingsTest(CommandTest):
         words = "CUDA.device_id=1 cuda.a=True CUDA.b=FALSE CUDA.c=d=e CUDA.f= CUDA.arena.max_mem=1.5 CPU "
         words += f"{openvino}.AUTO.x=1 {openvino}.AUTO OpenVINO.AUTO=1 No.such.x=1"
         options = {"use_tf32": 0, "device_id": "1", "a": True, "b": False, "c": "d=e", "f": "", "arena.max_mem": "1.5"}
-        expected = {cuda: options, CPU: {}, f"{openvino}.AUTO": {"x": "1"}, openvino: {"AUTO": "1"}}
-        expected["No"] = {"such.x": "1"}
-        flags = [f"--provider-option={word}" for word in words.split()]
-        for arguments, found in (
-            (["--config", config, *flags], expected),
-            (["--ep", "CUDA"], {cuda: {}}),
-            (["--device", "cuda"], {cuda: {}}),
-            (["--device", "GPU:1"], {cuda: {"device_id": "1"}}),
-            (["--device", "cpu"], {CPU: {}}),
-        ):
-            with (
-                self.subTest(arguments),
-                mock.patch.object(side.backend, "prepare", side_effect=RuntimeError) as prepare,
-            ):
+        expected = {cuda: options, CPU: {}, "No": {"such.x": "1"}}
+        expected |= {f"{openvino}.AUTO": {"x": "1"}, openvino: {"AUTO": "1"}}
+        flags = [f"--ep={word}" for word in words.split()]
+        for arguments, found in ((["--config", config, *flags], expected), (["--ep", "CUDA"], {cuda: {}})):
+            with mock.patch.object(side.backend, "prepare", side_effect=RuntimeError) as prepare:
                 Ran("run", self.path, *arguments)
-                self.assertEqual(prepare.call_args.kwargs["provider_options"], found)
+            self.assertEqual(prepare.call_args.kwargs["provider_options"], found)
 
     def test_several_configurations(self):
         refused, absent = {"session_config": {WRITES: "x"}}, {"provider_options": {ABSENT: {}}}
-        keywords = {str(refused): "session_config", str(absent): "provider_options"}
-        for configs in (({}, refused, {}, absent), (refused, {}, {})):
-            words = [f"--config={json.dumps(config)}" for config in configs]
-            ran = Ran("run", self.path, *words, "--compare", "-n", "6", "--json")
-            self.assertEqual((ran.status, ran.err), (1, ""))
-            found = json.loads(ran.out)["configurations"]
-            errors = [(one["error"] or {}).get("keyword") for one in found]
-            self.assertEqual(errors, [keywords.get(str(config)) for config in configs])
-            self.assertEqual(found[2]["latency_ms"]["ratio_to_first"] is None, configs[0] == refused)
+        words = [f"--config={json.dumps(config)}" for config in (refused, {}, {}, absent)]
+        ran = Ran("run", self.path, *words, "--compare", "-n", "6", "--json")
+        self.assertEqual((ran.status, ran.err), (1, ""))
+        found = json.loads(ran.out)["configurations"]
+        errors = [one["error"] and one["error"]["keyword"] for one in found]
+        self.assertEqual(errors, ["session_config", None, None, "provider_options"])
+        self.assertIsNone(found[2]["latency_ms"]["ratio_to_first"])
 
     def test_the_environment(self):
-        words = ["--config", "", "-n", "1", "--session-config", f"{side.RECORD_ASSIGNMENT}=1"]
+        words = ["-n", "1", "--session-config", f"{side.RECORD_ASSIGNMENT}=1"]
         with environment({"permit": {}, "session_options": {"logid": "a"}}):  # it narrows other programs
             (one,) = self.json("run", self.path, *words)["configurations"]
-        self.assertEqual((one["configuration"], one["session_options"]), ("{}", {"logid": "a"}))
+        self.assertEqual(one["session_options"], {"logid": "a"})
         self.assertEqual(one["session_config"], {side.RECORD_ASSIGNMENT: "1"})
         self.assertIn(VARIABLE, self.mistake("run", self.path, "--config", '{"permit": {}}'))
         for value in ("{broken", '{"session_config": {"x": "1"}}'):
@@ -205,11 +189,9 @@ class SettingsTest(CommandTest):
 
     def test_extensions(self):
         library = self.put("relative.so", "")
-        config = f"--config={json.dumps({'extensions': ['no_such_package']})}"
-        for word in ("--extension=no_such_package", config):
-            mistake = self.mistake("run", self.path, word)
-            self.assertIn("'no_such_package'", mistake)
-            self.assertNotIn(VARIABLE, mistake)
+        mistake = self.mistake("run", self.path, "--config", json.dumps({"extensions": ["no_such_package"]}))
+        self.assertIn("'no_such_package'", mistake)
+        self.assertNotIn(VARIABLE, mistake)
         with contextlib.chdir(self.folder):
             self.assertIn(os.path.realpath(library), self.mistake("run", self.path, "--extension", library.name))
         if importlib.util.find_spec("onnxruntime_extensions") is None:
@@ -222,43 +204,34 @@ class SettingsTest(CommandTest):
 
 class MistakeTest(CommandTest):
     def test_mistakes(self):
-        np.save(self.folder / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
-        np.save(self.folder / "double.npy", np.zeros((2, 3)))
+        sequence = parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }")
+        self.put("sequence.onnx", sequence)
         for words, why in (
-            (f"--ep {ABSENT}.enable_cann_graph=1", ABSENT),
-            (f"--ep {ABSENT} --compare", ABSENT),
-            ("--ep CPU.x", "--ep: invalid value 'CPU.x'. Expected EP[.OPTION=VALUE]\n"),
-            ("--ep CPU.x=1", f"provider_options['{CPU}']['x']"),
-            ("--ep .x=1", "'.x=1'"),
-            ("--session-config x", "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
-            (f"--session-config {WRITES}=stats", WRITES),
-            ("""--config '{"x": {}}'""", "'x'"),
-            ("--shape Z=2x3 -n 0", "--shape: invalid value 'Z=2x3'. Expected NAME=VALUE. The model has: X\n"),
-            ("--input X=no-such.npy -n 0", "no-such.npy"),
-            ("--input X", "--input: invalid value 'X'. Expected NAME=VALUE"),
-            (f"--input X={'[' * 100_000}", "--input X"),
-            ("--input X=pickled.npy", "pickled.npy"),
-            ("--input X=double.npy", "X"),
-            ("""--input 'X={"a": 1}'""", "--input X"),
-            ("--shape X=2x", "--shape X: invalid shape '2x'"),
-            ("--shape X=100000000000x3", "X"),
-            ("--shape X=2x4", "X"),
-            ("--shape X=2x3 --input X=[1]", "of an input without a value\n"),
+            ("no-such.onnx", "no-such.onnx"),
+            (".", "is a folder"),
+            ("sequence.onnx", "--input"),
+            (f"two_nodes.onnx --ep {ABSENT}.enable_cann_graph=1", ABSENT),
+            (f"two_nodes.onnx --ep {ABSENT} --compare", ABSENT),
+            ("two_nodes.onnx --ep CPU.x", "--ep: invalid value 'CPU.x'. Expected EP[.OPTION=VALUE]\n"),
+            ("two_nodes.onnx --ep CPU.x=1", f"provider_options['{CPU}']['x']"),
+            ("two_nodes.onnx --ep .x=1", "provider_options['']"),
+            ("two_nodes.onnx --session-config x", "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
+            (f"two_nodes.onnx --session-config {WRITES}=stats", WRITES),
+            ("two_nodes.onnx --config ''", "it is empty"),
+            ("""two_nodes.onnx --config '{"x": {}}'""", "'x'"),
+            ("two_nodes.onnx --shape Z=2x3", "--shape: invalid value 'Z=2x3'. Expected NAME=VALUE. The model has: X\n"),
+            ("two_nodes.onnx --input X=no-such.npy -n 0", "no-such.npy"),
+            ("two_nodes.onnx --input X", "--input: invalid value 'X'. Expected NAME=VALUE"),
+            (f"two_nodes.onnx --input X={'[' * 100_000}", "--input X"),
+            ("""two_nodes.onnx --input 'X={"a": 1}'""", "--input X"),
+            ("two_nodes.onnx --shape X=2x", "--shape X: invalid shape '2x'"),
+            ("two_nodes.onnx --shape X=100000000000x3", "X"),
+            ("two_nodes.onnx --shape X=2x4", "X"),
+            ("two_nodes.onnx --shape X=2x3 --input X=[1]", "of an input without a value\n"),
         ):
             with self.subTest(words[:80]), contextlib.chdir(self.folder):
-                self.assertIn(why, self.mistake("run", self.path, *shlex.split(words)))
+                self.assertIn(why, self.mistake("run", *shlex.split(words)))
         self.assertFalse((self.folder / "stats").exists())
-
-    def test_other_models(self):
-        sequence = parsed("(seq(float[2]) X) => (int64 Y) { Y = SequenceLength (X) }")
-        for path, words, why in (
-            ("no-such.onnx", "", "no-such.onnx"),
-            (self.folder, "", "is a folder"),
-            (self.put("three.onnx", three_inputs()), "--input x.npy", "Expected NAME=VALUE. The model has: A, B, C\n"),
-            (self.put("sequence.onnx", sequence), "", "--input"),
-        ):
-            with self.subTest(path):
-                self.assertIn(why, self.mistake("run", path, *words.split()))
 
 
 if __name__ == "__main__":
