@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Implements ONNX's ``Backend``: prepares a model with its configuration."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

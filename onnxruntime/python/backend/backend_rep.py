@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Implements ONNX's ``BackendRep``: a prepared model, its configuration, and its runs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -180,7 +178,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             problem += f". Use rep.session.{name}"
         raise AttributeError(problem, name=name, obj=self)
 
-    def __copy__(self) -> OnnxRuntimeBackendRep:
+    def __copy__(self) -> Self:
         copied = object.__new__(type(self))
         vars(copied).update(vars(self).copy())  # another thread may be adding an attribute
         return copied
@@ -223,7 +221,7 @@ class OnnxRuntimeBackendRep(BackendRep):
             return nullcontext()
         return owned.lock.alone()
 
-    def with_run_config(self, run_config: Mapping) -> OnnxRuntimeBackendRep:
+    def with_run_config(self, run_config: Mapping) -> Self:
         """Return a new prepared model on the same session. The entries override prepared entries with the same key."""
         plan = self._current_plan()
         settings, without_effect = plan.overrides.look_up(run_config, {})

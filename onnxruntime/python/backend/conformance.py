@@ -9,8 +9,6 @@ the file. With pytest-xdist, the workers send their records to the main process,
 crashes, no line is lost: its test is a failed one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The classes of errors, and the wording of refusals and warnings."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterable, Sequence

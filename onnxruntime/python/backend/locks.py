@@ -19,8 +19,6 @@ No error and no interrupt leaves the lock taken (``waiting.py``). This relies on
 orders the steps of all threads (``parts.py``).
 """
 
-from __future__ import annotations
-
 import os
 import time
 import weakref
@@ -50,7 +48,7 @@ class _Owned(weakref.ref):
 
     __slots__ = ("lock", "objects")
     __eq__, __hash__ = object.__eq__, object.__hash__
-    lock: SessionLock
+    lock: "SessionLock"
     objects: list
 
 

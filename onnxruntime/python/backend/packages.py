@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The packages that contain an execution provider (EP) that a process does not have."""
 
-from __future__ import annotations
-
 import onnxruntime
 from onnxruntime.backend.provider_names import (
     CANN,

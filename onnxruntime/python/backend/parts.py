@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Selects the parts of a session by its execution providers (EPs), and imports their modules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from onnxruntime import InferenceSession

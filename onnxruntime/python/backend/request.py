@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Merges the settings that a call requests: its keywords, the index of its device, and the environment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any

@@ -10,8 +10,6 @@ thread owns it. Two other structures would leave it taken. Python 3.14 can call 
 the loop ends with a condition, as each ``while`` does. So these loops are in functions of their own.
 """
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Attributes of ``SessionOptions`` and ``RunOptions``."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from onnxruntime import ExecutionMode, ExecutionOrder, GraphOptimizationLevel

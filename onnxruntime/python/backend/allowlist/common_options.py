@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Options that several execution providers (EPs) have."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from onnx.defs import get_all_schemas

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The conditions of permitted settings. Without them, ORT ignores or rejects a setting."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import partial

@@ -8,8 +8,6 @@ The parser of onnxruntime-gpu 1.31.1 read the options of the built-in EP, on stu
 was not run: its options are those of its source code of April 2026, and of texts in onnxruntime 1.32.0.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.common_options import ARENA_OPTIONS, DEVICE
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table, switch, switch_on
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Integer

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The facts on which the allowlist depends: about the process and a session."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -8,8 +8,6 @@ ORT receives a caller's setting only if :meth:`Allowlist.setting_of` returned it
 (:mod:`allowlist.tables`, :mod:`allowlist.providers`), and text rendered from a parsed value.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Container, Iterable, Mapping
@@ -46,7 +44,7 @@ _LIKE_A_LIMIT = (
 )
 
 
-def permit_of(request: Request, allowlist: Allowlist) -> Permit:
+def permit_of(request: Request, allowlist: "Allowlist") -> Permit:
     """Look up all settings of a request: first all names and values, then all conditions.
 
     If a call has several problems, the order of these steps decides which error it raises.
@@ -99,7 +97,7 @@ def permit_of(request: Request, allowlist: Allowlist) -> Permit:
 
 
 def of_run(
-    attributes: Values, entries: Values | None, facts: SessionFacts, allowlist: Allowlist
+    attributes: Values, entries: Values | None, facts: SessionFacts, allowlist: "Allowlist"
 ) -> tuple[Settings, Settings, Texts]:
     """Look up the attributes and the run config entries of one run. Return a warning, too, for each key without effect.
 

@@ -7,8 +7,6 @@
 The parser of onnxruntime-ep-nv-tensorrt-rtx-cu13 0.5.0 read them, on stubs of the libraries.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.common_options import (
     ARENA,
     ARENA_OPTIONS,

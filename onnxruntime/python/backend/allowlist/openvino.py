@@ -8,8 +8,6 @@ They were run with onnxruntime-openvino 1.24.1 and onnxruntime-ep-openvino 1.8.1
 effect there: according to the source code, the EP sends it to other devices only.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.common_options import ARENA, ARENA_OPTIONS, PLUGIN_DEVICE
 from onnxruntime.backend.allowlist.conditions import openvino_device
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The names of graph optimizers that ``optimization.disable_specified_optimizers`` acts on."""
 
-from __future__ import annotations
-
 # The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
 # graph), by the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
 # RemoveDuplicateCastTransformer and EnsureUniqueDQForNodeUnit.

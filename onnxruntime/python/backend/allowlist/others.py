@@ -8,8 +8,6 @@ The parsers of onnxruntime-migraphx 1.27.1 and onnxruntime-cann 1.24.4 read thei
 EPs were not run: their options are those of ORT's source code.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist import cuda
 from onnxruntime.backend.allowlist.common_options import DEVICE, SENT_OFF
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table, switch, switch_on

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The settings of one session in two forms: as a call requests them, and as the allowlist permits them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

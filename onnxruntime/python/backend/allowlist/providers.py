@@ -8,8 +8,6 @@ ORT repeats all options of a plugin EP, even unknown ones. Its report proves not
 ``reported=False``.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend import provider_names as eps
 from onnxruntime.backend.allowlist import cuda, nv_tensorrt_rtx, openvino, others, qnn, tensorrt, webgpu
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Options of Qualcomm's EPs. Those of the plugin EP were run with onnxruntime-qnn 2.7.0 on its simulator of the HTP."""
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
 from onnxruntime.backend.allowlist.rules import Rule, Table, switch_on
 from onnxruntime.backend.allowlist.value_kinds import Choice, Integer, Kind

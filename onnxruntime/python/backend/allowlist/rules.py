@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The classes of the allowlist: entries of the tables, and permitted settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType

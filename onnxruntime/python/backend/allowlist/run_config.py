@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Run config entries."""
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.conditions import ARENAS, CAPTURING, NO_GRAPHS
 from onnxruntime.backend.allowlist.rules import OWN_RUN, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text

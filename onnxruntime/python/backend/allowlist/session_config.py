@@ -8,8 +8,6 @@ The field ``since`` is the first release whose CPU wheels contain a key (x86-64:
 The tests of this module observe the effect of each key.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

@@ -7,8 +7,6 @@
 The sentences show a caller's values as :func:`errors.show` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The keyword arguments with their tables, except for the options of EPs, and the names of a configuration."""
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.rules import Rule, Table
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG

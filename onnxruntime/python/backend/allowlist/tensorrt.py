@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Options of the TensorRT EP. The parser of onnxruntime-gpu 1.31.1 read them, on stubs of the libraries."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from onnxruntime.backend.allowlist.common_options import DEVICE, OPERATORS, byte_count

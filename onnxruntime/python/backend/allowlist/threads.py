@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The threads of a session: their number and the CPUs of this process."""
 
-from __future__ import annotations
-
 import os
 
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError, Kind, whole

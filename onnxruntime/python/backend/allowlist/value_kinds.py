@@ -8,8 +8,6 @@ A kind does not depend on options or EPs. Kinds accept values of exact builtin a
 subclass can return a different value on each read. The string is always rendered from the parsed value.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -7,8 +7,6 @@
 They were run with onnxruntime-webgpu 1.27.0 and onnxruntime-ep-webgpu 0.4.0 on a software GPU.
 """
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.common_options import PLUGIN_DEVICE
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table, switch
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed

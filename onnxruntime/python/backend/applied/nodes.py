@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads ORT's record of a session's nodes: the EP and the operator of each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 

@@ -4,10 +4,8 @@
 # --------------------------------------------------------------------------
 """Compares a session with its permit, and reports the settings as ORT has applied them, and those without effect."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from onnxruntime import InferenceSession, get_device
 from onnxruntime.backend.allowlist.permit import Permit
@@ -31,7 +29,7 @@ class Applied(NamedTuple):
     warnings: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
 
-    def with_run_config(self, entries: Texts, without_effect: Texts) -> Applied:
+    def with_run_config(self, entries: Texts, without_effect: Texts) -> Self:
         """Replace the run config entries, of which some have no effect: each with the warning about it."""
         unconfirmed = plain_copy(self.unconfirmed)
         for key in without_effect:

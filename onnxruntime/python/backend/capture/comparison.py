@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Makes the data for capturing a graph, and compares a replay with a run without capture."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

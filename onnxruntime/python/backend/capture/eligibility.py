@@ -12,8 +12,6 @@ On WebGPU, each operator must be in the table of :mod:`.operators`. ORT's record
 fusions, and the model contains their inputs and attributes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto

@@ -23,8 +23,6 @@ On CUDA, ORT keeps the graphs of a session by thread. It sets CUDA's current dev
 releases a session, but not for the run of a session that captures (``cuda_execution_provider.cc``, ORT 1.31.1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial

@@ -16,8 +16,6 @@ without capture can leave its output unwritten. On tensors without elements, run
 (``tools/ort_defects/README.md``).
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from onnx import TensorProto

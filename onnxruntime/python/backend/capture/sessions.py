@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Creates the sessions that capture graphs, and keeps the captured graphs of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """A thread that calls functions for other threads."""
 
-from __future__ import annotations
-
 import weakref
 from _thread import start_new_thread  # Thread.start waits for an Event, whose lock an interrupt leaves taken
 from collections.abc import Callable

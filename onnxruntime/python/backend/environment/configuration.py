@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads configurations in JSON: from ``ORT_ONNX_BACKEND_CONFIG``, from files, and from the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

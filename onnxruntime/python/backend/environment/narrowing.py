@@ -8,8 +8,6 @@ The settings next to this part are the defaults of callers. A caller's setting t
 so it needs no permission: ``prepare(model, **rep.configuration())`` works under each environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any

@@ -8,8 +8,6 @@ ORT receives them as they are. This part cannot contain a setting that callers m
 for example to capture graphs. So no setting has two values. No report contains a value of this part.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads the environment variable ``ORT_ONNX_BACKEND_CONFIG``: settings, and the settings that callers may set."""
 
-from __future__ import annotations
-
 import os
 
 from onnxruntime.backend.allowlist.facts import Process

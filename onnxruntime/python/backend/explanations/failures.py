@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Explains the errors that ORT raises while it creates a session."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NoReturn

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Explains why ORT cannot use an EP, such as a missing driver or library."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Describes the problems of a model that ORT could not load."""
 
-from __future__ import annotations
-
 import codecs
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Describes opsets and operators of a model that the installed onnx or ORT lacks."""
 
-from __future__ import annotations
-
 import re
 
 from onnx import ModelProto, helper

@@ -8,8 +8,6 @@ A library is code. Only the trusted environment can specify one: ``"extensions"`
 ``python -m onnxruntime.backend --extension`` sets, too.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

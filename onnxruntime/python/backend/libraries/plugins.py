@@ -8,8 +8,6 @@ A library is code. Only the trusted environment can specify one: ``"plugins"`` i
 ``python -m onnxruntime.backend --plugin``.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import threading

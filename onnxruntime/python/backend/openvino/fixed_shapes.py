@@ -8,8 +8,6 @@ Then, each run gives OpenVINO new memory for all inputs and outputs (``BasicBack
 leaves nothing behind. The runs of other sessions have an order (:mod:`.run_order`).
 """
 
-from __future__ import annotations
-
 import re
 
 from onnx import ModelProto, NodeProto

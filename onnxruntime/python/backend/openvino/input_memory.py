@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The memory from which an inner OpenVINO session reads its inputs."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """What the backend knows of the inner session of an OpenVINO session, and how it creates a new one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import suppress

@@ -19,8 +19,6 @@ several parts is computed twice if a shape may have changed: the second time, Op
 next run replaces it. A run in parallel to a failing run can terminate the process. So no runs are parallel.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -7,8 +7,6 @@
 After a failed run, the order (:mod:`.run_order`) lets the next run replace the inner session (:mod:`.replacement`).
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable
 from contextlib import suppress

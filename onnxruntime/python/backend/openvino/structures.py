@@ -8,8 +8,6 @@ The EP is wrong with each variant of them that was tried. A structure with which
 the process when it compiles a model, is not refused: tools/ort_defects/README.md lists them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 

@@ -7,8 +7,6 @@
 The module ``values.py`` converts each value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -11,8 +11,6 @@ One thread keeps the deadlines of all runs. No step waits for a lock of Python c
 and have limited runs itself. An interrupt can leave a run in a set until its deadline, or the end of its cancellation.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from _thread import start_new_thread  # an interrupt of threading.Thread.start leaves a lock taken

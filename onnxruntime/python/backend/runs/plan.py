@@ -8,8 +8,6 @@ If the inputs of a run need no conversion, a function calls the inner handle of 
 mock or a subclass replaces ``run``, it receives every run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Looks up the settings of runs: permitted run config entries and ``RunOptions`` attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from onnxruntime import InferenceSession, RunOptions

@@ -9,8 +9,6 @@ types) have the dtypes that ``onnx.helper`` specifies. The helpers of onnx pack 
 1.19. An older onnx specifies numpy's own dtypes for these types, which ORT rejects, as in the stock backend.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from functools import cache, lru_cache

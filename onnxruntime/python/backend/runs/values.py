@@ -9,8 +9,6 @@ A value that does not fit raises a ``ValueError``, whose message describes the v
 have none: they are read as this type if it can represent them.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import re

@@ -9,8 +9,6 @@ ORT has three APIs that attach an EP from Python, and each silently loses option
 session config entries. Built-in WebGPU reads only such entries. So :func:`attach` chooses an API for each EP.
 """
 
-from __future__ import annotations
-
 import json
 
 from onnxruntime import SessionOptions

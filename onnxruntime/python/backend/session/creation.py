@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Creates a session by its parts and ORT: sets its options, attaches its EPs, and calls its constructor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

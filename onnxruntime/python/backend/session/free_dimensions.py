@@ -9,8 +9,6 @@ before ORT receives them. From the sizes, ORT can compute values when it loads t
 does: ORT 1.27 and newer limits the bytes of each such value.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

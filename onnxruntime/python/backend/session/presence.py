@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Determines the execution providers (EPs) that this process has, and whether each is built-in or a plugin."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

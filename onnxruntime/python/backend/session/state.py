@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Everything that the backend keeps for one session, and what its permit or the session itself says about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
