@@ -46,7 +46,6 @@ TABLES = (
     "allowlist/cuda",
     "allowlist/nv_tensorrt_rtx",
     "allowlist/openvino",
-    "allowlist/optimizers",
     "allowlist/others",
     "allowlist/providers",
     "allowlist/qnn",

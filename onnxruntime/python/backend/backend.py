@@ -24,13 +24,13 @@ from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.environment import trusted, variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
-from onnxruntime.backend.explanations import model_file, opsets
+from onnxruntime.backend.explanations import model_file
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.limits import Limits
 from onnxruntime.backend.session import creation, presence
 from onnxruntime.backend.session.creation import Construction
-from onnxruntime.backend.session.state import applied_in_prepare, is_of_ort, state_of
+from onnxruntime.backend.session.state import is_of_ort, state_of
 
 
 class OnnxRuntimeBackend(Backend):
@@ -62,7 +62,7 @@ class OnnxRuntimeBackend(Backend):
         """
         reason = ""
         if cls.allowReleasedOpsetsOnly:
-            reason = opsets.unreleased(model)
+            reason = model_file.unreleased(model)
         return not reason, reason
 
     @classmethod
@@ -190,7 +190,7 @@ def _prepare_proto(
             # As the stock backend, which skips models of domains that are not ONNX's.
             if not backend.allowReleasedOpsetsOnly:
                 raise
-            reason = opsets.missing_operator(error)
+            reason = model_file.missing_operator(error)
             if not reason:
                 raise
     from unittest import SkipTest  # long to import, and rarely needed  # noqa: PLC0415
@@ -250,7 +250,7 @@ def _prepare_open(
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model  # it has the environment's entries already, and its caller's own entries win over them
     else:
-        applied = applied_in_prepare(model)
+        applied = state_of(model).applied if is_of_ort(model) else None  # of prepare, which has just created it
         rep = OnnxRuntimeBackendRep(model, applied=applied or NOTHING_APPLIED)
         if applied is None:
             from_environment = ("run_config",)

@@ -30,15 +30,7 @@ _PROPERTY = "onnxruntime.backend"  # the user property of pytest's reports that 
 _MODULE = "onnxruntime.capi.onnxruntime_pybind11_state."  # of ORT's exceptions: most reasons would begin with it
 # Texts before a message: the name and number of a status, which the class of the exception repeats, and places.
 _BEFORE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : |Exception (?:during initialization|from \S+:\d+): ")
-# The content of brackets, which contain up to six levels of brackets, up to the end of a message that is cut.
-_CONTENT = r"[^()\[\]]*"
-for _ in range(6):
-    _CONTENT = rf"(?:[^()\[\]]|[(\[]{_CONTENT}(?:[)\]]|$))*"
-# A file of ORT's source with a line, then the signature of a function.
-_SOURCE = re.compile(
-    rf"\S+\.(?:h|hpp|cc|cpp|cu):\d+ [^(\[]*\({_CONTENT}(?:\)|$)"
-    rf"(?:::<lambda\(\)>)?(?: const)?(?: \[with {_CONTENT}(?:\]|$))? *"
-)
+_SOURCE = re.compile(r"\S+\.(?:h|hpp|cc|cpp|cu):\d+ ")  # a file of ORT's source with a line
 _NO_MODELS = '{"models": [], "operators": {}}'
 _models: list[dict] = []  # that the current test has prepared
 _operators: Counter[str] = Counter()  # of the models that the current test has passed to prepare

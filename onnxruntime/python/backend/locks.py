@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock, get_ident
-from typing import Any, TypeVar
+from typing import Any
 
 from onnxruntime import InferenceSession, RunOptions
 from onnxruntime.backend.allowlist.rules import Texts
@@ -36,7 +36,6 @@ from onnxruntime.backend.session.creation import Construction, Create, Guard, Se
 from onnxruntime.backend.session.state import state_of
 from onnxruntime.backend.waiting import WAITS_FOR_ITSELF, acquire, call_holding, check_terminated, clear_frames
 
-_Result = TypeVar("_Result")
 _FORKED = (
     "This process was forked from a process with sessions on the same device, which a forked process cannot use. "
     "Prepare models after the fork only, or start processes with spawn or forkserver"
@@ -68,7 +67,7 @@ class SessionLock:
         #: Why no session of this process can run any more, or "".
         self.failure = ""
 
-    def run(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+    def run(self, options: RunOptions | None, function: Callable, *arguments: object) -> Any:
         """Call a function that creates or runs a session, while no other thread is alone."""
         thread, running = get_ident(), self._running
         if thread in running:
@@ -87,7 +86,7 @@ class SessionLock:
                 del running[thread]
             call_holding(self._alone, options, bool)
 
-    def run_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+    def run_alone(self, options: RunOptions | None, function: Callable, *arguments: object) -> Any:
         """Call a function while no other thread creates, runs or releases a session."""
         if self._alone._is_owned():
             return self._call_alone(options, function, *arguments)
@@ -97,7 +96,7 @@ class SessionLock:
         finally:
             self.release_ended()
 
-    def _call_alone(self, options: RunOptions | None, function: Callable[..., _Result], *arguments: object) -> _Result:
+    def _call_alone(self, options: RunOptions | None, function: Callable, *arguments: object) -> Any:
         outer = self._owner
         try:
             self._wait_for_others(options)

@@ -4,7 +4,6 @@
 # --------------------------------------------------------------------------
 """The packages that contain an execution provider (EP) that a process does not have."""
 
-import onnxruntime
 from onnxruntime.backend.provider_names import (
     CANN,
     COREML,
@@ -50,8 +49,6 @@ PLUGINS = {
 def advice(name: str) -> str:
     """Return the next step for an EP that this process does not have."""
     sentences = []
-    if name in (CUDA, TENSORRT) and OPENVINO in onnxruntime.get_available_providers():
-        sentences.append(f"For an Intel GPU, pass provider_options={{'{OPENVINO}': {{'device_type': 'GPU'}}}}")
     if name in _BASES:
         device, base = _BASES[name]
         installed = build_and_package_info.package_name

@@ -11,7 +11,7 @@ from typing import Any
 from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.environment import variable
+from onnxruntime.backend.environment import configuration, variable
 from onnxruntime.backend.errors import Place, reject, reject_type, show
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
@@ -58,14 +58,12 @@ def _add_index(providers: dict[str, dict[str, Any]], index: int | None) -> None:
 def _add_defaults(request: Request, keyword: str, defaults: Values) -> None:
     """Add settings that the caller does not specify: key by key, and option by option inside an EP."""
     settings = _set_default(request, request.settings, keyword, {}, Place(keyword))
-    if keyword != "provider_options":
-        for key, value in defaults.items():
-            _set_default(request, settings, key, value, Place(keyword, key=key))
-        return
-    for ep, options in defaults.items():
-        of_ep = _set_default(request, settings, ep, {}, Place(keyword, ep))
-        for option, value in options.items():
-            _set_default(request, of_ep, option, value, Place(keyword, ep, option))
+    for place, of_place in configuration.tables({keyword: defaults}):
+        found = settings
+        if place.provider:
+            found = _set_default(request, settings, place.provider, {}, place)
+        for name, value in of_place.items():
+            _set_default(request, found, name, value, place._replace(key=name))
 
 
 def _set_default(request: Request, settings: dict, name: str, value: object, place: Place) -> Any:
@@ -100,16 +98,9 @@ def split_device(device: object) -> tuple[str, int | None]:
     """Return the name and the index of a device such as ``'CUDA:1'``. All other values have the name ``""``."""
     if not issubclass(type(device), str):
         return "", None
-    text = str.__str__(device)
-    if len(text) > _LONGEST_DEVICE:
-        return "", None
     # Not a pattern: the first match after ORT's work takes longer than the look-up of all settings.
-    name, colon, digits = text.partition(":")
-    if not name.isidentifier():  # such as CPU-OPENVINO_CPU, the name of a build of ORT
+    name, colon, digits = str.__str__(device)[:_LONGEST_DEVICE].partition(":")
+    is_index = digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+    if not name.isidentifier() or (colon and not is_index):  # such as CPU-OPENVINO_CPU, the name of a build of ORT
         return "", None
-    if not colon:
-        return name, None
-    is_index = digits.isascii() and digits.isdecimal()
-    if not is_index or len(digits) > _MOST_DIGITS:
-        return "", None
-    return name, int(digits)
+    return name, int(digits) if colon else None

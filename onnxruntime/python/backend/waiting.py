@@ -12,20 +12,17 @@ the loop ends with a condition, as each ``while`` does. So these loops are in fu
 
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from onnxruntime import RunOptions
 
-_Result = TypeVar("_Result")
 WAITS_FOR_ITSELF = (
     "This call would wait for its own thread, which is in a block of device_lock, or in the middle of a call that a "
     "signal handler or a finalizer has interrupted. Use the session after the block or the call"
 )
 
 
-def call_holding(
-    lock: Any, options: RunOptions | None, function: Callable[..., _Result], *arguments: object
-) -> _Result:
+def call_holding(lock: Any, options: RunOptions | None, function: Callable, *arguments: object) -> Any:
     """Call a function under an ``RLock`` that this thread does not hold yet. The run options can end the wait."""
     if lock._is_owned():  # as threading.Condition calls it
         raise RuntimeError(WAITS_FOR_ITSELF)

@@ -5,13 +5,13 @@
 """The conditions of permitted settings. Without them, ORT ignores or rejects a setting."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.facts import SessionFacts
-from onnxruntime.backend.allowlist.rules import Need, Values
+from onnxruntime.backend.allowlist.rules import Need, Texts, Values
 from onnxruntime.backend.allowlist.value_kinds import is_on
 from onnxruntime.backend.provider_names import (
     CAPTURE_SWITCHES,
@@ -120,9 +120,9 @@ def _each_device(text: str, **has: bool) -> bool:
     return all(has[part[:3]] for part in text.split(";"))
 
 
-def _captures(facts: SessionFacts) -> bool:
-    """Return whether an EP captures graphs, which ``gpu_graph_id`` distinguishes."""
-    return any(is_on(facts.option(ep, name)) for ep, name in CAPTURE_SWITCHES.items())
+def capturing(options: Mapping[str, Texts]) -> list[str]:
+    """Return the EPs that capture graphs, according to the texts of the options of each EP."""
+    return [ep for ep, texts in options.items() if is_on(texts.get(CAPTURE_SWITCHES.get(ep, ""), ""))]
 
 
 NO_CPU_EP = Need(
@@ -136,7 +136,7 @@ DEVICES = Need(
 )
 CAPTURING = only_warns(
     f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
-    lambda facts, text: text == "-1" or _captures(facts),
+    lambda facts, text: text == "-1" or bool(capturing(facts.options)),
 )
 ARENAS = Need(
     "a memory arena for each device in the value (cpu: enable_cpu_mem_arena; gpu: a GPU EP)",
@@ -146,7 +146,7 @@ ARENAS = Need(
 )
 NO_GRAPHS = Need(
     "a value of cpu:0 if the session captures graphs",
-    lambda facts, text: text == "cpu:0" or not _captures(facts),
+    lambda facts, text: text == "cpu:0" or not capturing(facts.options),
     otherwise="a replay uses memory that the arena has released",
 )
 
@@ -186,7 +186,7 @@ _NO_LOCKS = "the locks of its sessions fail"
 _LOCKS = Need(_GLOBAL_LOCK, lambda *_: has_global_lock(), otherwise=_NO_LOCKS)
 _LOCKS_TO_CAPTURE = Need(
     f"{_GLOBAL_LOCK}, to capture graphs",
-    lambda facts, _: has_global_lock() or not _captures(facts),
+    lambda facts, _: has_global_lock() or not capturing(facts.options),
     otherwise=_NO_LOCKS,
 )
 

@@ -5,23 +5,24 @@
 """The settings of one session in two forms: as a call requests them, and as the allowlist permits them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Settings, Texts, Values
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError, Place, show
 
 
-@dataclass(eq=False, repr=False)
 class Request:
     """The settings that a call requests, with exact ``str`` as names."""
 
-    settings: dict[str, dict[str, Any]]  # by keyword
-    attributes: Values  # all other keyword arguments of the call
-    device: str  # ONNX's name of the device, or ""
-    device_index: int | None
-    environment: Values = field(default_factory=dict)  # the configuration in the environment variable, if it counts
-    from_environment: set[Place] = field(default_factory=set)  # the settings that only the environment specifies
+    def __init__(
+        self, settings: dict[str, dict[str, Any]], attributes: Values, device: str, device_index: int | None
+    ) -> None:
+        self.settings = settings  # by keyword
+        self.attributes = attributes  # all other keyword arguments of the call
+        self.device = device  # ONNX's name of the device, or ""
+        self.device_index = device_index
+        self.environment: Values = {}  # the configuration in the environment variable, if it counts
+        self.from_environment: set[Place] = set()  # the settings that only the environment specifies
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
         """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""

@@ -28,7 +28,6 @@ from onnxruntime.backend.allowlist.conditions import (
     only_warns,
     optimizes,
 )
-from onnxruntime.backend.allowlist.optimizers import LISTED, OPTIMIZERS
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table, switch, switch_on
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text
 from onnxruntime.backend.errors import nearest
@@ -41,6 +40,36 @@ FOLDING_CAP = "optimization.constant_folding_max_output_size_in_bytes"
 # ORT folds a value that depends on sizes alone when it creates a session, such as a mask of N x N. This is the most
 # that it may fold together with sizes, in bytes of each value.
 MOST_FOLDED = 2**24
+# The names that optimization.disable_specified_optimizers acts on (the pass leaves the log, or its nodes stay in the
+# graph), by the release that added them. It does not act on MemcpyTransformer, CastFloat16Transformer,
+# RemoveDuplicateCastTransformer and EnsureUniqueDQForNodeUnit.
+_OPTIMIZERS_SINCE = {
+    (1, 24): """
+        AttentionFusion BiasDropoutFusion BiasGeluFusion BiasSoftmaxFusion CastChainElimination CastElimination
+        ClipQuantRewrite CommonSubexpressionElimination ConstantFolding ConstantSharing ConvActivationFusion
+        ConvAddActivationFusion ConvAddFusion ConvBNFusion ConvMulFusion DivMulFusion DoubleQDQPairsRemover
+        DynamicQuantizeMatMulFusion EliminateDropout EliminateIdentity EliminateSlice EmbedLayerNormFusion
+        ExpandElimination FastGeluFusion FreeDimensionOverrideTransformer FuseFp16InitializerToFp32NodeTransformer
+        FuseReluClip GatherSliceToSplitFusion GatherToSliceFusion GeluApproximation GeluFusionL1 GeluFusionL2
+        GemmActivationFusion GemmSumFusion GemmTransposeFusion GroupQueryAttentionFusion LayerNormFusionL1
+        LayerNormFusionL2 Level1_RuleBasedTransformer Level2_RuleBasedTransformer MatMulActivationFusion MatMulAddFusion
+        MatMulIntegerToFloatFusion MatMulNBitsFusion MatMulScaleFusion MatMul_BatchNormalization_Fusion
+        MatmulTransposeFusion NchwcTransformer NhwcTransformer NoopElimination Pad_Fusion PreShapeNodeElimination
+        QDQFinalCleanupTransformer QDQPropagationTransformer QDQS8ToU8Transformer QDQSelectorActionTransformer
+        QuickGeluFusion ReluQuantRewrite ReshapeFusion SimplifiedLayerNormFusion SkipLayerNormFusion TransposeOptimizer
+        TransposeOptimizer_CPUExecutionProvider WeightBiasQuantization WhereDummyDq
+    """,
+    (1, 25): """
+        Avx2WeightS8ToU8Transformer BiasSkipLayerNormFusion DQMatMulNBitsFusion NotWhereFusion
+        SliceConcatToSpaceToDepthFusion
+    """,
+    (1, 28): "GroupQueryAttentionPreNormFusion",
+    (1, 32): "SwiGluFusion",
+}
+OPTIMIZERS = {name: since for since, names in _OPTIMIZERS_SINCE.items() for name in names.split()}
+_LISTED = ". ".join(
+    "ORT {}.{} and later: {}".format(*since, ", ".join(names.split())) for since, names in _OPTIMIZERS_SINCE.items()
+)
 
 # Conditions.
 
@@ -158,7 +187,7 @@ SESSION_CONFIG = Table(
             needs=(_CAPS_SIZES, folds_text(lambda text: text == "1073741824", "a lower value")),
         ),
         _DISABLED: Rule(
-            Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {LISTED}", empty=True),
+            Names(lambda: OPTIMIZERS, f"names from these lists, joined by ';'. {_LISTED}", empty=True),
             "",
             "Disables these graph optimizers. ORT itself silently ignores unknown names.",
             needs=(

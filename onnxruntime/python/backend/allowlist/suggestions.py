@@ -18,9 +18,8 @@ from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
 from onnxruntime.backend.errors import Place, nearest, show
 from onnxruntime.backend.packages import REGISTER
-from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, MIGRAPHX
+from onnxruntime.backend.provider_names import CUDA, MIGRAPHX
 
-_LONGEST = 400  # of a form
 _LONGEST_NAME = 100
 _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5  # shorter parts are in too many names
@@ -60,19 +59,6 @@ def similar_provider(name: str) -> str:
     return f". Known: {', '.join(known)}. {REGISTER}"
 
 
-def device(requested: object, supported: list[str]) -> str:
-    """Return the sentence that suggests a supported device, such as ``'CUDA'`` for ``'cuda'``, or ``""``."""
-    if type(requested) is not str or len(requested) > _LONGEST_NAME or requested.lower().endswith(_SUFFIX):
-        form = provider_options(requested)
-        return f"Use {form}. " if form else ""
-    name = requested.strip().upper()
-    if name == "CPU" and "CPU" not in supported:  # as on a base with CUDA
-        return "To use the CPU, omit the device and pass provider_options={'CPUExecutionProvider': {}}. "
-    if name != requested and name.partition(":")[0] in (*CUDA_DEVICE, *supported):
-        return f"Did you mean {show(name)}? "
-    return ""
-
-
 def provider_options(names: Any) -> str:
     """Return ``provider_options={...}`` for the argument ``providers`` of ``InferenceSession``, or ``""``."""
     if type(names) is str or (type(names) is tuple and list(map(type, names)) == [str, dict]):
@@ -81,24 +67,11 @@ def provider_options(names: Any) -> str:
         return ""
     parts = []
     for entry in names:
-        name, options = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, {})
+        name, options = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, None)
         if type(name) is not str or len(name) > _LONGEST_NAME:
             return ""
-        parts.append(f"{show(provider_named(name) or name)}: {_mapping(options)}")
-    text = f"provider_options={{{', '.join(parts)}}}"
-    return text if len(text) <= _LONGEST else ""
-
-
-def _mapping(options: object) -> str:
-    if type(options) is not dict or len(options) > _MOST:
-        return "{...}"
-    return f"{{{', '.join(f'{show(key)}: {_code(value)}' for key, value in options.items())}}}"
-
-
-def _code(value: object) -> str:
-    """Return a value as Python code: ``...`` for an object that :func:`show` describes in words."""
-    text = show(value)
-    return "..." if text.startswith(("a value ", "an integer ")) else text
+        parts.append(f"{show(provider_named(name) or name)}: {'{}' if options is None else '{...}'}")
+    return f"provider_options={{{', '.join(parts)}}}"
 
 
 def ignored_keyword(name: str, value: object) -> str:
@@ -113,7 +86,7 @@ def ignored_keyword(name: str, value: object) -> str:
     if name in _INSTEAD:
         return f"{keyword} is ignored. {_INSTEAD[name]}"
     for ep in with_option(name):
-        return f"{keyword} is ignored. Use provider_options={{'{ep}': {{'{name}': {_code(value)}}}}}"
+        return f"{keyword} is ignored. Use provider_options={{'{ep}': {{'{name}': ...}}}}"
     return f"{keyword} is unknown and is ignored"
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from onnxruntime import InferenceSession
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.provider_names import CPU, QNN
-from onnxruntime.backend.session import free_dimensions
+from onnxruntime.backend.provider_names import CPU
 
 _MOST_OPERATORS = 5
 NHWC = "com.ms.internal.nhwc"  # ORT's domain of the copies of operators in this layout, which some EPs get
@@ -67,15 +66,10 @@ def about_idle_providers(session: InferenceSession, permit: Permit) -> list[str]
         device = name.removesuffix("ExecutionProvider").lower()
         if nodes.get(name) or device in memories:
             continue
-        advice = "Check that it supports the model's operators and types"
-        on_shapes = name == QNN and free_dimensions.advice(session)
-        if on_shapes:
-            advice = f"It requires fixed shapes. {on_shapes}"
-        if nodes.get(CPU) and CPU not in permit.providers:
-            advice += ", or set session_config={'session.disable_cpu_ep_fallback': '1'} to make this an error"
         warnings.append(
-            f"No node of this model is assigned to {name}, which provider_options specifies. "
-            f"The model runs on {with_nodes or 'no EP'}. {advice}"
+            f"No node of this model is assigned to {name}, which provider_options specifies. The model runs on "
+            f"{with_nodes or 'no EP'}. Check that {name} supports the model's operators, types and free dimensions. To "
+            "make a node on the CPU EP an error, set session_config={'session.disable_cpu_ep_fallback': '1'}"
         )
     return warnings
 

@@ -4,7 +4,6 @@
 # --------------------------------------------------------------------------
 """Creates the sessions that capture graphs, and keeps the captured graphs of each."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 
 from onnx import ModelProto
@@ -20,6 +19,10 @@ from onnxruntime.backend.session.state import generation_of, state_of
 
 OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
 _REASON = "ORT captures a model only if it has no If, Loop or Scan, and if no node between others is on the CPU EP"
+_ADVICE = (
+    "Fix each shape of an input that is not fixed, with free_dimension_overrides or in the model, so that ORT computes "
+    f"shapes when it loads the model. Otherwise, {WITHOUT}"
+)
 _NOT_OF_PREPARE = "graph capture needs a session that prepare creates. Prepare the model itself"
 
 
@@ -41,7 +44,7 @@ class CapturePart(SessionPart):
             session = create()
         except Exception as error:
             if OF_ORT in str(error):
-                reject(place, f"{_REASON}. {_advice(model, construction.permit.sizes)}. ORT error: {error}")
+                reject(place, f"{_REASON}. {_ADVICE}. ORT error: {error}")
             raise
         problem = eligibility.problem(session, self._eps, model)
         if problem:
@@ -57,13 +60,3 @@ class CapturePart(SessionPart):
         if capture.generation is not generation_of(session):  # set_providers has replaced it
             return refusing()
         return capture
-
-
-def _advice(model: ModelProto, sizes: Mapping[str, int]) -> str:
-    """Return a step that can help: with fixed sizes, ORT computes the shapes when it loads the model."""
-    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
-    names = {dimension.dim_param for shape in shapes for dimension in shape if dimension.dim_param}
-    if names <= sizes.keys():
-        return f"Fix each shape of an input that is not fixed, or {WITHOUT}"
-    setting = f"free_dimension_overrides={ {**dict.fromkeys(sorted(names), 1), **sizes}!a}"[:500]
-    return f"Fix the sizes of the free dimensions, as in {setting}, once for each size. Otherwise, {WITHOUT}"

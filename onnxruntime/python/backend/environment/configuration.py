@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
-from onnxruntime.backend.errors import Place, nearest, show, type_name
+from onnxruntime.backend.errors import Place, show, type_name
 
 # The path or URL of a JSON Schema, which editors read.
 _SCHEMA = "$schema"
@@ -84,11 +84,7 @@ def _fault_of_libraries(keyword: str, value: object) -> str:
 
 def _fault_of_name(keyword: str) -> str:
     parts = (*KEYWORDS, *LIBRARIES, PERMIT, TRUSTED)
-    similar = nearest(keyword, parts)
-    if similar:
-        advice = f"Did you mean {similar}?"
-    else:
-        advice = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
+    advice = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
     return f"{show(keyword)} is not a part of a configuration. {advice}"
 
 
@@ -122,13 +118,13 @@ def places(part: Mapping[str, Mapping]) -> Iterator[tuple[Place, Any]]:
 
 
 def tables(part: Mapping[str, Mapping]) -> Iterator[tuple[Place, Mapping]]:
-    """Return the place and the names of each table in a part PERMIT or TRUSTED."""
+    """Return the place and the names of each table in settings by keyword, such as a part PERMIT or TRUSTED."""
     for keyword, names in part.items():
-        if keyword != "provider_options":
+        if keyword == "provider_options":
+            for ep, options in names.items():
+                yield Place(keyword, ep), options
+        else:
             yield Place(keyword), names
-            continue
-        for ep, options in names.items():
-            yield Place(keyword, ep), options
 
 
 def text_of(path: str) -> str:

@@ -50,9 +50,12 @@ class NarrowedAllowlist(Allowlist):
         values = permitted.get(name, [])
         if values is True or setting.rule.always_off:
             return setting
-        if not values and name not in defaults:
+        accepted = [*values]
+        if name in defaults:
+            accepted.append(defaults[name])
+        if not accepted:
             refuse(place, _lacks("this setting", container, permitted), show(value))
-        for one in (*values, *([defaults[name]] if name in defaults else [])):
+        for one in accepted:
             with suppress(ValueError):  # a value of an EP of another kind
                 if setting.rule.kind.parse(one) == setting.value:
                     return setting
@@ -126,13 +129,8 @@ def _lacks(what: str, place: Place, permitted: Iterable[object]) -> str:
 
 
 def _listed(permitted: Iterable[Any]) -> str:
-    """Return names or values for an error. Successive integers are a range."""
-    permitted = list(permitted)
-    if len(permitted) > 2 and all(type(value) is int for value in permitted):
-        low, high = min(permitted), max(permitted)
-        if high - low + 1 == len(set(permitted)):
-            return f"an integer from {low} to {high}"
-    shown = [show(value) for value in permitted[:_MOST_LISTED]]
-    if len(permitted) > _MOST_LISTED:
-        shown.append(f"and {len(permitted) - _MOST_LISTED} more")
+    """Return names or values for an error."""
+    shown = [show(value) for value in permitted]
+    if len(shown) > _MOST_LISTED:
+        shown[_MOST_LISTED:] = ["..."]
     return ", ".join(shown) or "nothing"

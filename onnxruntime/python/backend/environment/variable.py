@@ -29,9 +29,7 @@ def read() -> Values:
         return configuration.parse(text)
     except (OSError, ValueError) as error:
         problem = f"the environment variable {ENVIRONMENT} cannot be used: {error}"
-        if text and not text.lstrip().startswith(("{", "[", "@")):
-            problem += ". To specify a file, write @ and its path"
-        raise RuntimeError(problem) from None
+        raise RuntimeError(f"{problem}. Expected JSON text, or @ and the path of a JSON file") from None
 
 
 def allowlist(environment: Values, process: Process) -> Allowlist:

@@ -13,7 +13,7 @@ from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, reworded
 from onnxruntime.backend.explanations import missing_providers, model_file
-from onnxruntime.backend.explanations.opsets import ANYWAY
+from onnxruntime.backend.explanations.model_file import ANYWAY
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, Fail, InvalidArgument, InvalidProtobuf, RuntimeException
 
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.

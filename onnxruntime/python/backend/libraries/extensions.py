@@ -72,13 +72,8 @@ def _path_of_package(name: str) -> str:
 
 def check_name(name: str, other: str = "an absolute path") -> None:
     """Raise ``ValueError`` if the text is not the name of a Python package."""
-    if re.fullmatch(r"\w+(\.\w+)*", name):
-        return
-    hint = ""
-    if "/" not in name and os.sep not in name:
-        module = re.sub("[-.]+", "_", name)
-        hint = f", such as {module},"
-    raise ValueError(f"expected the name of a Python package{hint} or {other}")
+    if not re.fullmatch(r"\w+(\.\w+)*", name):
+        raise ValueError(f"expected the name of a Python package, such as onnxruntime_extensions, or {other}")
 
 
 def _is_installed(name: str) -> bool:

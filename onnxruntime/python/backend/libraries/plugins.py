@@ -12,10 +12,8 @@ import importlib
 import os
 import threading
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import onnxruntime
-from onnxruntime.backend import packages
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, show, warn
 from onnxruntime.backend.libraries import extensions
 from onnxruntime.backend.waiting import call_holding
@@ -27,13 +25,8 @@ NO_DEVICE = (
 _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 
 
-class _Plugin(NamedTuple):
-    ep: str
-    library: str
-
-
 without_device: set[str] = set()  # the registered EPs that found no device
-_registered: dict[str, _Plugin] = {}  # by the text that specifies the plugin
+_registered: dict[str, tuple[str, str]] = {}  # by the text that specifies the plugin, its EP and its library
 _lock = threading.RLock()
 
 
@@ -61,16 +54,8 @@ def check(names: Iterable[str]) -> list[str]:
             problem = f"another plugin has the name {ep}"
         eps.add(ep)
         if problem:
-            problems.append(f"Plugin {show(name)} cannot be registered: {problem}{_advice(name)}")
+            problems.append(f"Plugin {show(name)} cannot be registered: {problem}")
     return problems
-
-
-def _advice(module: str) -> str:
-    """Return the command that installs a known package."""
-    package = module.replace("_", "-")
-    if package in packages.PLUGINS.values():
-        return f". Run `pip install {package}`"
-    return ""
 
 
 def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
@@ -83,23 +68,20 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
         if name in _registered:
             continue
         try:
-            plugin = call_holding(_lock, None, _register_once, name)
+            ep, _ = call_holding(_lock, None, _register_once, name)
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
-            if isinstance(error, ModuleNotFoundError) and error.name == name:
-                problem += _advice(name)
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
-        if plugin.ep in without_device:
+        if ep in without_device:
             warn(f"Plugin {show(name)} {NO_DEVICE}")
 
 
-def _register_once(name: str) -> _Plugin:
-    if name not in _registered:  # by another thread
-        _registered[name] = _register(name)
-    return _registered[name]
+def _register_once(name: str) -> tuple[str, str]:
+    plugin = _registered[name] = _register(name)
+    return plugin
 
 
-def _register(name: str) -> _Plugin:
+def _register(name: str) -> tuple[str, str]:
     ep, equals, library = name.partition("=")
     if not equals:
         ep, library = _of_package(name)
@@ -107,26 +89,24 @@ def _register(name: str) -> _Plugin:
         raise ValueError(f"{_EXPECTED}, not {show(library)}")
     library = os.path.realpath(library)
     for other, plugin in _registered.items():
-        if plugin.ep == ep:
-            if plugin.library == library:
-                return plugin
+        if plugin == (ep, library):
+            return plugin
+        if plugin[0] == ep:
             raise ValueError(f"plugin {show(other)} has registered another library as {ep}. Specify one of them")
     before = len(onnxruntime.get_ep_devices())
     onnxruntime.register_execution_provider_library(ep, library)
     if len(onnxruntime.get_ep_devices()) == before:
         without_device.add(ep)
-    return _Plugin(ep, library)
+    return ep, library
 
 
 def _of_package(name: str) -> tuple[str, str]:
     """Import a package, and return the name that its EP expects, and the EP's library."""
     extensions.check_name(name, "EP=LIBRARY")
     package = importlib.import_module(name)
-    if not hasattr(package, "get_library_path"):
-        raise ValueError("the package has no get_ep_name() and get_library_path(). Expected EP=LIBRARY")
-    if not hasattr(package, "get_ep_name"):
+    if not hasattr(package, "get_ep_name") or not hasattr(package, "get_library_path"):
         raise ValueError(
-            f"the package has no get_ep_name(). If its library {package.get_library_path()} contains an EP, specify "
+            "the package has no get_ep_name() and get_library_path(). If its library contains an EP, specify "
             "EP=LIBRARY. If it contains custom operators, specify the package as an extension"
         )
     return package.get_ep_name(), os.fsdecode(package.get_library_path())

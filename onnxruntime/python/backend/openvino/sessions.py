@@ -22,7 +22,7 @@ from onnxruntime.backend.openvino import fixed_shapes, structures
 from onnxruntime.backend.openvino.replacement import Origin
 from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
-from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart, config_entry
+from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart
 from onnxruntime.backend.session.state import generation_of, state_of
 
 _MOVES_MEMORY = (
@@ -121,12 +121,13 @@ def _check_memory(permit: Permit) -> None:
 
 def _record_assignment(construction: Construction) -> None:
     """Let ORT record the EP of each node."""
-    entries = dict(construction.permit.session_config.texts)
-    if entries.get(RECORD_ASSIGNMENT, "1") != "1":
-        problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
-        reject(Place("session_config", key=RECORD_ASSIGNMENT), problem)
-    if config_entry(construction.options, RECORD_ASSIGNMENT) != "1":  # ORT would log a warning
+    permit = construction.permit
+    setting = permit.session_config.get(RECORD_ASSIGNMENT)
+    if setting is None and not permit.explicit:  # otherwise, the options have this entry
         construction.options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+    elif setting is not None and not setting.value:
+        problem = f"{OPENVINO} needs this record for the check of the model. Omit the key, or use CPUExecutionProvider"
+        reject(setting.place, problem)
 
 
 def _leave_out(construction: Construction, problem: str) -> None:

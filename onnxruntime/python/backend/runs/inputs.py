@@ -137,12 +137,12 @@ class ModelInputs:
         for name, declared in self._inputs.items():
             if name not in feeds and not declared.type.startswith("optional("):
                 wrong.append((declared, "nothing"))
+        if isinstance(error, UnicodeEncodeError):
+            raise InputError(f"An input contains text that UTF-8 cannot represent: {error}") from error
         advice = ""
         for name, value in feeds.items():
             fed = self.find(name)
             got = fed.misfit(value) if fed else ""
-            if isinstance(error, UnicodeEncodeError) and not got and not _is_utf8(value):
-                got = "text that UTF-8 cannot represent"
             if fed and got:
                 wrong.append((fed, got))
                 if isinstance(value, ndarray) and value.ndim == len(fed.shape) - 1:
@@ -155,10 +155,6 @@ class ModelInputs:
     def _surplus(self, count: int) -> str:
         """Return the warning for a list that is longer than the list of inputs."""
         message = f"Got {count} inputs. {self._inventory()}. The surplus inputs are ignored"
-        if self._initializers:
-            # Old models list initializers among the inputs of the graph. ORT does not report their positions, so a
-            # position in the caller's list does not identify an initializer.
-            message += ". To override an initializer, pass a mapping by name"
         if self._only_input:
             message += f". {_LIST_AS_INPUT}"
         return message
@@ -215,21 +211,6 @@ def _declared(nodes: Iterable[Any]) -> dict[str, Input]:
             value_type, shape = "optional()", ()
         declared[node.name] = Input(node.name, value_type, shape)
     return declared
-
-
-def _is_utf8(value: object) -> bool:
-    """Return whether UTF-8 can represent all text in a converted value: it cannot represent a lone surrogate."""
-    if isinstance(value, ndarray) and value.dtype == object:
-        value = value.tolist()
-    elif isinstance(value, Mapping):
-        value = list(value.items())
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_utf8, value))
-    try:
-        str(value).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _listed(declarations: Collection[Input]) -> str:

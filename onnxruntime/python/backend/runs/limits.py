@@ -18,13 +18,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from onnxruntime import RunOptions
 from onnxruntime.backend.allowlist.value_kinds import plain
 from onnxruntime.backend.errors import Place, RunCancelledError, reject_type, reject_value
 
-_Result = TypeVar("_Result")
 _LONGEST = 1e6  # timers cannot count longer on every system (threading.TIMEOUT_MAX)
 
 
@@ -72,7 +71,7 @@ class Limits:
         self._seconds: float = math.inf if seconds is None else seconds
         self._cancellation: Cancellation = cancellation or Cancellation()
 
-    def run(self, options: RunOptions, call: Callable[..., _Result], *arguments: object) -> _Result:
+    def run(self, options: RunOptions, call: Callable, *arguments: object) -> Any:
         """Return the result of a call that ends early if its run options, which no other call uses, terminate it.
 
         :raises TimeoutError: if the time limit ended the call.

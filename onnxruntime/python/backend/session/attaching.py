@@ -42,16 +42,14 @@ def option_texts(name: str, kind: str, settings: Settings) -> dict[str, str]:
     return texts
 
 
-def attach(
-    options: SessionOptions, permit: Permit
-) -> tuple[dict[str, dict[str, str]], list[tuple[str, dict[str, str]]] | None]:
+def attach(options: SessionOptions, permit: Permit) -> tuple[dict[str, Texts], list[tuple[str, dict]] | None]:
     """Attach each EP through the API that preserves its options.
 
     Return the texts of the options by EP, and the ``providers=`` argument. With this argument, ORT ignores every EP
     that is attached to the session options.
     """
     devices = {}  # of plugin EPs
-    texts_by_ep: dict[str, dict[str, str]] = {}
+    texts_by_ep: dict[str, Texts] = {}
     sent = {}
     trusted = permit.trusted.get("provider_options", NOTHING)
     for name, settings in permit.providers.items():

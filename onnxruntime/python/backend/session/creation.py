@@ -5,7 +5,6 @@
 """Creates a session by its parts and ORT: sets its options, attaches its EPs, and calls its constructor."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from operator import call
 from typing import Any, ClassVar
@@ -26,20 +25,28 @@ Create = Callable[[], InferenceSession]
 Guard = Callable[[RunOptions | None, Callable, dict, RunOptions], list]
 
 
-@dataclass
 class Construction:
     """The arguments of the constructor of a session, which the parts of the session can change."""
 
-    model: str | bytes
-    permit: Permit
-    options: SessionOptions
-    libraries: Iterable[str] = ()  # of custom operators
-    released_opsets: bool = True  # whether ORT rejects a model that imports an opset that is not released
-    session_class: Callable[..., InferenceSession] = InferenceSession
-    providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
-    call: Callable[[Create], InferenceSession] = call  # calls the constructor
-    registered: tuple[str, ...] = ()  # the names of the registered libraries
-    texts: Mapping[str, Texts] = field(default_factory=dict)  # of the specified EPs' options, as ORT receives them
+    def __init__(
+        self,
+        model: str | bytes,
+        permit: Permit,
+        options: SessionOptions,
+        libraries: Iterable[str] = (),
+        released_opsets: bool = True,
+        session_class: Callable[..., InferenceSession] = InferenceSession,
+    ) -> None:
+        self.model = model
+        self.permit = permit
+        self.options = options
+        self.libraries = libraries  # of custom operators
+        self.released_opsets = released_opsets  # whether ORT rejects a model that imports an opset that is not released
+        self.session_class = session_class
+        self.providers: list[tuple[str, dict]] | None = None  # the argument of the constructor
+        self.call: Callable[[Create], InferenceSession] = call  # calls the constructor
+        self.registered: tuple[str, ...] = ()  # the names of the registered libraries
+        self.texts: Mapping[str, Texts] = {}  # of the specified EPs' options, as ORT receives them
 
     def configure(self) -> Mapping[str, list]:
         """Set the options of the session, and attach its EPs if they are specified.
@@ -47,17 +54,17 @@ class Construction:
         Return the shapes of the model's inputs if sizes are set.
         """
         permit, options = self.permit, self.options
-        for name, value in permit.trusted.get("session_options", NOTHING).items():
+        attributes = {**permit.trusted.get("session_options", NOTHING), **permit.attributes.parsed}
+        for name, value in attributes.items():
             setattr(options, name, value)
-        for name, setting in permit.attributes.items():
-            setattr(options, name, setting.value)
-        entries = {_RELEASED_OPSETS: "1" if self.released_opsets else "0"}
+        entries = {
+            _RELEASED_OPSETS: "1" if self.released_opsets else "0",
+            **dict.fromkeys(permit.stops_spinning, "0"),
+            **permit.session_config.texts,
+            **permit.trusted.get("session_config", NOTHING),
+        }
         if permit.explicit:
-            entries[RECORD_ASSIGNMENT] = "1"
-        entries.update(dict.fromkeys(permit.stops_spinning, "0"))
-        for key, setting in permit.session_config.items():
-            entries[key] = setting.text
-        entries.update(permit.trusted.get("session_config", NOTHING))
+            entries.setdefault(RECORD_ASSIGNMENT, "1")
         for key, text in entries.items():
             options.add_session_config_entry(key, text)
         if self.libraries:
@@ -169,11 +176,3 @@ def create(construction: Construction, parts: Iterable[SessionPart]) -> Inferenc
     if construction.permit.sizes:
         free_dimensions.verify(session, shapes, construction.permit.sizes)
     return session
-
-
-def config_entry(options: SessionOptions, key: str) -> str:
-    """Return a session config entry, ``""`` if the options do not have it."""
-    try:
-        return options.get_session_config_entry(key)
-    except RuntimeError:  # no such entry
-        return ""

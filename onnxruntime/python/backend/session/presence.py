@@ -23,7 +23,6 @@ from onnxruntime.backend.request import split_device
 
 _EXCLUDE = "ORT_ONNX_BACKEND_EXCLUDE_PROVIDERS"
 EXCLUDED = f"the environment variable {_EXCLUDE} excludes the execution providers of this device"
-_LONGEST_DEVICE = 100  # characters
 _NO_LIBRARY_PATH = ("1.24.0", "1.24.1", "1.24.2", "1.24.3")
 
 
@@ -79,8 +78,10 @@ def kinds() -> dict[str, str]:
 def reject_device(device: object, supported: list[str]) -> NoReturn:
     """Raise the error for a device that is not one of the devices that this ORT supports."""
     shown = show(device)
-    near = suggestions.device(device, supported)
-    problem = f"{shown} is not supported. {near}This ORT build supports: {', '.join(supported)}"
+    problem = (
+        f"{shown} is not supported. This ORT build supports: {', '.join(supported)}. To choose execution providers, "
+        "pass provider_options, as in provider_options={'CPUExecutionProvider': {}}"
+    )
     is_cuda = shown.upper().startswith(("'CUDA", "'GPU"))
     if is_cuda and CUDA not in kinds():
         problem += f". {packages.advice(CUDA)}"
@@ -109,7 +110,7 @@ def supports_device(device: str, built_for: str) -> bool:
 
     As in ORT's own backend, a part of :func:`onnxruntime.get_device`, as in ``'CPU-OPENVINO_CPU'``, is a device, too.
     """
-    if not issubclass(type(device), str) or str.__len__(device) > _LONGEST_DEVICE:  # isinstance asks the object
+    if not issubclass(type(device), str):  # isinstance asks the object
         return False
     name, index = split_device(device)
     on_cuda = name in CUDA_DEVICE

@@ -5,13 +5,12 @@
 """Everything that the backend keeps for one session, and what its permit or the session itself says about it."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from onnxruntime import InferenceSession
 
 # The attribute of a session that leads to its state. A global table would keep a session that refers to itself.
 ATTRIBUTE = "_state_of_backend"
-_Kept = TypeVar("_Kept")
 
 
 class SessionState:
@@ -29,7 +28,7 @@ class SessionState:
         self.trusted: Mapping = {}
         self._of_parts: dict[str, Any] = {}
 
-    def keep(self, part: str, make: Callable[[], _Kept]) -> _Kept:
+    def keep(self, part: str, make: Callable[[], Any]) -> Any:
         """Return the object that a part keeps for the session. The first call makes it."""
         kept = self._of_parts.get(part)
         if kept is None:
@@ -56,8 +55,3 @@ def generation_of(session: object) -> object:
 def state_of(session: Any) -> SessionState:
     attributes = vars(session)
     return attributes.get(ATTRIBUTE) or attributes.setdefault(ATTRIBUTE, SessionState())
-
-
-def applied_in_prepare(session: object) -> Any:
-    """Return what ORT applied (``Applied``) if ``prepare`` has just created a session, ``None`` for other sessions."""
-    return state_of(session).applied if is_of_ort(session) else None

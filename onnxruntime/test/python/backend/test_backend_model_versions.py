@@ -21,7 +21,7 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.backend import OnnxRuntimeBackend
-from onnxruntime.backend.explanations.opsets import missing_operator
+from onnxruntime.backend.explanations.model_file import missing_operator
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 

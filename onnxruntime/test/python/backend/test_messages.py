@@ -98,11 +98,7 @@ NOT_PERMITTED = [
         lambda: prepare(plugins=["x"]),
         'plugins _: only the environment variable ... can specify it, as {"plugins": ...}',
     ),
-    (
-        lambda: narrowed("logid", LOGIDS, logid="a"),
-        "logid _: with ... this value. Permitted: 'id0', ..., 'id31', and 8 more",
-    ),
-    (lambda: narrowed(INTER, [4, 2, 3], inter_op_num_threads=5), "... Permitted: an integer from 2 to 4"),
+    (lambda: narrowed("logid", LOGIDS, logid="a"), "logid _: with ... this value. Permitted: 'id0', ..., 'id31', ..."),
     (
         lambda: narrowed("logid", ["a"], use_deterministic_compute=1),
         "... this setting. Permitted in session_options: 'logid'",
@@ -162,10 +158,7 @@ NOT_APPLICABLE = [
         lambda: presence.reject_device("CUDA", ["CPU"]),
         "device: 'CUDA' is not supported. This ORT build supports: CPU...",
     ),
-    (
-        lambda: prepare(device=[CPU]),
-        "device: a value of type list is not supported. Use provider_options={'CPUExecutionProvider': {}}. ...",
-    ),
+    (lambda: prepare(device=[CPU]), "device: a value of type list is not supported. ... To choose execution ..."),
     (
         lambda: prepare("\udcff.onnx"),
         "model: the path is not UTF-8, which ORT's Python API requires. Pass the file's bytes",
@@ -275,7 +268,7 @@ RUNTIME_ERRORS = [
         lambda: narrowed("no_such", True),
         "the environment variable ... cannot be used: permit: session_options['no_such'] _: unknown ...",
     ),
-    (lambda: narrowed("logid", "a"), "... permit: session_options['logid'] must be true or a list of values, not 'a'"),
+    (lambda: narrowed("logid", "a"), "... session_options['logid'] must be true or a list of values, not 'a'. ..."),
     (
         lambda: absent(OPENVINO),
         "OpenVINOExecutionProvider requires the base onnxruntime-openvino. ... The package onnxruntime-ep-openvino ...",

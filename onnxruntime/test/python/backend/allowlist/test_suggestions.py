@@ -83,31 +83,17 @@ class UnknownNamesTest(unittest.TestCase):
         with process_with(plugins=("OwnEP",)):
             self.assertIn(", OwnEP. ", suggestions.similar_provider("zzz"))
 
-    def test_devices(self):
-        supported = ["CPU", "CUDA", "GPU"]
-        for given, advice in (
-            ("cuda:1", "Did you mean 'CUDA:1'? "),
-            (" Cpu", "Did you mean 'CPU'? "),
-            (CPU, f"Use provider_options={{'{CPU}': {{}}}}. "),
-            ([CPU], f"Use provider_options={{'{CPU}': {{}}}}. "),
-            *((given, "") for given in ("CUDA:100", "CPU:1", "TPU:1", None, {}, "cuda".rjust(101))),
-        ):
-            with self.subTest(given):
-                self.assertEqual(suggestions.device(given, supported), advice)
-        self.assertIn(f"{{'{CPU}': {{}}}}", suggestions.device("CPU", ["CUDA"]))  # as on a base with CUDA
-
 
 class FormsOfInferenceSessionTest(unittest.TestCase):
     def test_lists(self):
-        many = {str(number): number for number in range(17)}
         for names, form in (
             (["cuda", "CPU"], f"{{'{CUDA}': {{}}, '{CPU}': {{}}}}"),
-            ([["A", {"x": [1]}], ("B", many), ("C", 7)], "{'A': {'x': ...}, 'B': {...}, 'C': {...}}"),
-            (("cuda", {"device_id": 1}), f"{{'{CUDA}': {{'device_id': 1}}}}"),
+            ([["A", {"x": [1]}], ("B", {})], "{'A': {...}, 'B': {...}}"),
+            (("cuda", {"device_id": 1}), f"{{'{CUDA}': {{...}}}}"),
         ):
             with self.subTest(names):
                 self.assertEqual(suggestions.provider_options(names), f"provider_options={form}")
-        for names in ([f"E{number}" for number in range(17)], ["x" * 101], [("A", {"x": "y" * 400})] * 9, [7]):
+        for names in ([f"E{number}" for number in range(17)], ["x" * 101], [7]):
             self.assertEqual(suggestions.provider_options(names), "")
 
     def test_no_code_of_the_caller_runs(self):
@@ -139,7 +125,6 @@ class IgnoredKeywordTest(unittest.TestCase):
     def test_in_prepare(self):
         for name, value, advice in (
             ("providers", 3, "ignored. Use provider_options={EP: {...}}"),
-            ("device_id", 63, f"ignored. Use provider_options={{'{CUDA}': {{'device_id': 63}}}}"),
             ("use_tf32", 1 << 200, f"ignored. Use provider_options={{'{CUDA}': {{'use_tf32': ...}}}}"),
             ("run_options", None, "run_config={...}"),
             ("output_names", ["Y"], "rep.session.run("),

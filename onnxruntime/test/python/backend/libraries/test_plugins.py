@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import unittest
 import warnings
@@ -79,7 +78,7 @@ class RegistrationTest(unittest.TestCase):
         self.register.assert_called_once()
 
     def test_an_interrupt_leaves_no_lock_taken(self):
-        self.enterContext(mock.patch.object(plugins, "_register", lambda _: plugins._Plugin(NEW, LIBRARY)))
+        self.enterContext(mock.patch.object(plugins, "_register", lambda _: (NEW, LIBRARY)))
         for moment in range(400):
             plugins._registered.clear()
             with Interrupter(moment) as interrupter:
@@ -132,16 +131,6 @@ class RegistrationTest(unittest.TestCase):
                 with self.subTest(plugin):
                     self.assertRegex(self.fails(plugin), reason)
         self.register.assert_not_called()
-
-    def test_a_known_package_that_is_not_installed(self):
-        # Another test can have registered a package that is installed.
-        advice = r"\. Run `pip install onnxruntime-ep-webgpu`"
-        with mock.patch.dict(sys.modules, onnxruntime_ep_webgpu=None):
-            self.assertRegex(self.fails("onnxruntime_ep_webgpu"), f"{advice} ")
-            self.assertRegex(*plugins.check(["onnxruntime_ep_webgpu"]), f"{advice}$")
-        with modules(onnxruntime_ep_webgpu="import no_such_package"):
-            self.assertRegex(self.fails("onnxruntime_ep_webgpu"), "No module named 'no_such_package' ")
-        self.assertNotIn("pip", self.fails("no_such_package"))
 
     def test_the_device_of_a_plugin_is_supported(self):
         config = {"plugins": [f"{CUDA}={LIBRARY}"]}
