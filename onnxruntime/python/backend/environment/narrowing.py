@@ -50,12 +50,11 @@ class NarrowedAllowlist(Allowlist):
         values = permitted.get(name, [])
         if values is True or setting.rule.always_off:
             return setting
-        accepted = [*values]
-        if name in defaults:
-            accepted.append(defaults[name])
-        if not accepted:
+        if name in defaults and defaults[name] not in values:
+            values = [*values, defaults[name]]
+        if not values:
             refuse(place, _lacks("this setting", container, permitted), show(value))
-        for one in accepted:
+        for one in values:
             with suppress(ValueError):  # a value of an EP of another kind
                 if setting.rule.kind.parse(one) == setting.value:
                     return setting

@@ -100,6 +100,10 @@ NOT_PERMITTED = [
     ),
     (lambda: narrowed("logid", LOGIDS, logid="a"), "logid _: with ... this value. Permitted: 'id0', ..., 'id31', ..."),
     (
+        lambda: under(CONFIG, {"session_options": {INTER: 2}, "permit": {}}, inter_op_num_threads=3),
+        "inter_op_num_threads _: with ... this value. Permitted: 2",
+    ),
+    (
         lambda: narrowed("logid", ["a"], use_deterministic_compute=1),
         "... this setting. Permitted in session_options: 'logid'",
     ),
