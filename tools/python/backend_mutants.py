@@ -13,7 +13,8 @@ the environment that runs it. Copies (by hard links) of this environment and of 
 The record of coverage.py, which includes subprocesses, selects the tests that execute the line of a mutant. For a line
 that runs at import, all tests that use its module run. Quick tests that run little except the module run first, in
 groups that grow, until one fails. If a mutant survives and changes nothing, backend_mutants_equivalent.tsv lists it
-with the reason.
+with the reason. Two kinds of survivors are none: tests on CUDA or WebGPU detect most mutants of ``capture/graphs``, and
+the record contains only the first caller of a cached function.
 """
 
 from __future__ import annotations

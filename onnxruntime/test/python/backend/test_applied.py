@@ -10,8 +10,10 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
+from helpers.models import two_nodes
 from helpers.processes import CUDA, OPENVINO, permit, process_with
 
+import onnxruntime.backend
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.applied import settings
@@ -45,6 +47,15 @@ class ReadBackTest(unittest.TestCase):
         for wrong in ("1", "", "perhaps"):
             with self.assertRaisesRegex(RuntimeError, "'use_tf32'.* was sent as '0', but ORT reports"):
                 settings.confirm(self.session(**{CUDA: texts | {"use_tf32": wrong}}), wanted)
+
+    def test_another_entry_than_was_sent_is_an_error(self):
+        held = SessionOptions()
+        held.add_session_config_entry("session.disable_prepacking", "0")
+        with (
+            mock.patch.object(onnxruntime.InferenceSession, "get_session_options", lambda _: held),
+            self.assertRaisesRegex(RuntimeError, r"disable_prepacking'\] was sent as '1', but ORT holds '0'"),
+        ):
+            onnxruntime.backend.prepare(two_nodes(), session_config={"session.disable_prepacking": 1})
 
     def test_another_spelling_of_the_same_value_is_none(self):
         wanted = configured({CUDA: {"use_tf32": False, "gpu_mem_limit": 1 << 30}}, bundled=(CUDA,))

@@ -22,7 +22,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 CPU = "CPUExecutionProvider"
 DEVICE = onnxruntime.get_device()
-MODEL = two_nodes().SerializeToString()
 X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 

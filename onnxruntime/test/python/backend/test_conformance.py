@@ -20,7 +20,7 @@ import onnx
 import onnxruntime
 from onnxruntime.backend import conformance
 
-CPU, AZURE = "CPUExecutionProvider", "AzureExecutionProvider"
+CPU = "CPUExecutionProvider"
 # The suite is data: each method is one kind of test.
 SUITE = """
 import os, types, unittest, unittest.mock

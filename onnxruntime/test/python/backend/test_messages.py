@@ -29,7 +29,6 @@ from onnxruntime.backend.errors import ORT_ERRORS, InputError, NotPermittedError
 from onnxruntime.backend.session import presence
 
 CPU = "CPUExecutionProvider"
-AZURE = "AzureExecutionProvider"
 CANN = "CANNExecutionProvider"
 CUDA = "CUDAExecutionProvider"
 OPENVINO = "OpenVINOExecutionProvider"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import unittest
 from collections.abc import Callable
 from types import FrameType
@@ -27,13 +26,6 @@ def in_threads(*functions: Callable) -> None:
     for thread in threads:
         thread.join(LATE)
         assert not thread.is_alive(), "the threads wait for each other"
-
-
-def wait_for_release(is_released: Callable[[], object]) -> None:
-    """Wait until another thread releases objects. With a global lock, they are released already."""
-    end = time.monotonic() + LATE * FREE_THREADED
-    while not is_released() and time.monotonic() < end:
-        time.sleep(0.001)
 
 
 def at_every_moment(

@@ -19,12 +19,14 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.errors import NotPermittedError
+from onnxruntime.backend.request import split_device
 from onnxruntime.backend.session import presence
 from onnxruntime.backend.session.attaching import option_texts
 
 
 class DeviceTest(unittest.TestCase):
     def test_supported(self):
+        self.assertEqual(split_device("C" * 1000), ("", None))
         never = ("cpu", "CPU:", "CPU:0 ", "CUDA:100", "CUDA:-1", "CUDA:\u0661", None, 0)
         for build, plugins, yes, no in (
             ("CPU", (), "CPU CPU:0", "CUDA CUDA:0 GPU CPU:1"),
