@@ -30,6 +30,13 @@ _COMMANDS = {"info": info, "options": options, "check": check, "inspect": inspec
 class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line."""
 
+    def parse_known_args(self, args=None, namespace=None):
+        """Reject unknown arguments of a command here: the parser of the program would refer to its own help."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {one_line(message)} (see {self.prog} --help)\n")
 

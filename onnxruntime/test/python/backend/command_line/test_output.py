@@ -71,7 +71,7 @@ class ArgumentsTest(CommandTest):
         for words, why in (
             ("", "COMMAND"),
             ("rnu", "'rnu' (choose from"),
-            ("run m --iterations 5", "arguments: --iterations 5 (see python -m onnxruntime.backend"),
+            ("run m --iterations 5", "arguments: --iterations 5 (see python -m onnxruntime.backend run --help)"),
             ("info --x\x1b[2J", "--x\\x1b[2J"),
             ("check {} --plugin x", "--plugin"),
             ("run m --repeat -1", "invalid value '-1'. Expected 0 or a number of runs (see"),
