@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 
 import onnxruntime
 from onnxruntime.backend import request
@@ -53,7 +52,7 @@ def validate(text: str) -> tuple[dict, list[dict]]:
     if config.get("plugins"):  # they are not loaded, and their EPs can have any names
         named = config.get("provider_options", {}).keys() - PROVIDERS
         process = process._replace(kinds={**dict.fromkeys(named, "plugin"), **process.kinds})
-    problems += islice(_faults(config, process), _MOST_PROBLEMS)
+    problems += _faults(config, process)
     specified = {keyword: config.get(keyword) for keyword in KEYWORDS}
     permit = None
     while permit is None and len(problems) < _MOST_PROBLEMS:

@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Execute one command. Return 0, 1 if it fails or its answer is no, 2 for wrong arguments, 130 if interrupted."""
     chosen = _parser().parse_args(arguments)
     warnings.simplefilter("default", RuntimeWarning)
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {one_line(message)}", file=sys.stderr)
     onnxruntime.set_default_logger_severity(2 if chosen.log else 4)  # ORT raises its errors, too
     with output.result_stream() as out:
         try:
@@ -81,10 +81,6 @@ def _execute(chosen: argparse.Namespace, out: TextIO) -> int:
     if status == output.INTERRUPTED:
         raise KeyboardInterrupt
     return status
-
-
-def _show_warning(message: object, *_: object, **__: object) -> None:
-    print(f"warning: {one_line(message)}", file=sys.stderr)
 
 
 def _parser() -> _Parser:

@@ -35,18 +35,19 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
                 entries.append(entry)
         found.append({"title": title, "provider": provider, "entries": entries})
     if not found:
-        search = f"To search all tables, use --search {chosen.scope!a}"
-        expected = f"Expected session, run or an EP{similar_provider(chosen.scope)}"
-        raise RuntimeError(f"unknown scope {chosen.scope!a}. {search}. {expected}")
+        raise RuntimeError(
+            f"unknown scope {chosen.scope!a}. To search all tables, use --search {chosen.scope!a}. "
+            f"Expected session, run or an EP{similar_provider(chosen.scope)}"
+        )
     return {"listed": "refused" if chosen.refused else "permitted", "tables": found}, 0
 
 
 def _tables(scope: str) -> Iterator[tuple[str, str, Rules]]:
     """Yield the title, the EP (or ``""``) and the rules of each table in a scope. ``""`` is the scope of all."""
-    if scope in ("", "session"):
+    if scope in ("", "session", "session_config"):
         yield "session_config", "", session_config.SESSION_CONFIG
         yield "keyword arguments of prepare", "", attributes.SESSION_ATTRIBUTES
-    if scope in ("", "run"):
+    if scope in ("", "run", "run_config"):
         yield "run_config", "", run_config.RUN_CONFIG
         yield "keyword arguments of run", "", attributes.RUN_ATTRIBUTES
     provider = provider_named(scope)
@@ -87,7 +88,8 @@ def _text(entry: dict) -> str:
     if not entry["permitted"]:
         return f"{entry['hazard']}: {entry['reason']}"
     text = f"{entry['effect']} Values: {entry['accepts']} (default: {entry['default'] or 'empty'})."
-    return text + (f" Requires {'; '.join(entry['requires'])}." if entry["requires"] else "")
+    requires = "; ".join(entry["requires"]).replace(" (otherwise no effect);", ",")  # once, after the last of them
+    return f"{text} Requires {requires}." if requires else text
 
 
 def tables(result: dict) -> Iterator[Table]:
@@ -98,5 +100,5 @@ def tables(result: dict) -> Iterator[Table]:
         count += len(rows)
         if rows:
             yield Table(rows, (), f"{'provider_options of ' if one['provider'] else ''}{one['title']}: {listed}")
-    use = "without --refused" if listed == "refused" else "with --refused"
-    yield Table([[Cell(f"{count} {listed} options. Others: {use}", "note")]])
+    use = "omit" if listed == "refused" else "add"
+    yield Table([[Cell(f"{count} {listed} options. For the others, {use} --refused", "note")]])

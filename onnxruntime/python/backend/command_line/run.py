@@ -132,6 +132,7 @@ def _sides(chosen: argparse.Namespace) -> list[Side]:
         for keyword in _SETTINGS:
             for setting in getattr(chosen, keyword):
                 _add(config.setdefault(keyword, {}), keyword, setting)
+                text += f" {setting}"  # noqa: PLW2901
         sides.append(Side(chosen.model, text, config))
     if chosen.reference:
         comparing.add_reference(sides, chosen.reference)
@@ -203,7 +204,7 @@ def _figures(latency: dict | None, is_first: bool, scale: float) -> list[Cell | 
     dark = round(scale * low)
     bar = "\N{FULL BLOCK}" * dark + "\N{LIGHT SHADE}" * (round(scale * high) - dark)
     kind = {"faster": "good", "slower": "bad"}.get(latency["verdict"], "")
-    times = [f"{latency[name]:.4g}" for name in ("p50", "p99")]
+    times = [f"{float(f'{latency[name]:.3g}'):g}" for name in ("p50", "p99")]  # three digits, without an exponent
     return [*times, str(latency["runs"]), Cell("" if is_first else ratio, kind), Cell(bar, "note")]
 
 

@@ -44,7 +44,7 @@ def described(side: Side, first: Side, tolerance: tuple[float, float] | None = o
     if tolerance and side is not first:
         for output, ours, expected in zip(result["outputs"], side.outputs, first.outputs, strict=False):
             output["difference"] = outputs.difference(ours, expected, *tolerance)
-    result["latency_ms"] = latency.latency(side.blocks, [] if first.error else first.blocks)
+    result["latency_ms"] = latency.latency(side.blocks, first.blocks)
     return result
 
 

@@ -57,7 +57,7 @@ class Side:
         try:
             self.outputs = self.rep.run(feeds)
         except Exception as error:
-            self.outputs, self.error = [], error
+            self.outputs, self.blocks, self.error = [], [], error
         return self.error is None
 
     @contextlib.contextmanager

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -83,9 +84,9 @@ class InfoTest(CommandTest):
 class InspectTest(CommandTest):
     def test_the_result(self):
         path = self.put("-x.onnx", two_nodes(("batch", 3)))  # the child must not read an option
-        with environment({"run_config": {"no.such": "1"}}), mock.patch.dict(os.environ, {"COLUMNS": "999"}):
-            found = json.loads(self.show("inspect", "--json", "--", path))
-            page = self.show("inspect", path)
+        with environment({"run_config": {"no.such": "1"}}), contextlib.chdir(self.folder):
+            found = json.loads(self.show("inspect", "--json", "--", path.name))
+            page = self.show("inspect", "--", path.name)
         declared = {"type": "float32", "shape": ["batch", 3]}
         self.assertEqual((found["inputs"], found["outputs"]), ([{"name": "X"} | declared], [{"name": "Y"} | declared]))
         providers = {one["name"]: one for one in found["providers"]}

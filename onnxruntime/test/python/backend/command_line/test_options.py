@@ -27,15 +27,19 @@ class OptionsTest(CommandTest):
 
     def test_layout(self):
         rule = {"name": "a", "permitted": True, "effect": "E.", "accepts": "0 or 1", "default": "", "requires": []}
-        entries = [rule, rule | {"name": "b", "default": "1", "requires": ["x", "y (otherwise no effect)"]}]
+        entries = [
+            rule,
+            rule
+            | {"name": "b", "default": "1", "requires": ["x", *(f"{name} (otherwise no effect)" for name in "yz")]},
+        ]
         tables = [{"title": "t", "provider": "P", "entries": entries}, {"title": "u", "provider": "", "entries": []}]
-        for listed, use in (("permitted", "with"), ("refused", "without")):
+        for listed, use in (("permitted", "add"), ("refused", "omit")):
             lines = [
                 f"provider_options of t: {listed}",
                 "a  E. Values: 0 or 1 (default: empty).",
-                "b  E. Values: 0 or 1 (default: 1). Requires x; y (otherwise no effect).",
+                "b  E. Values: 0 or 1 (default: 1). Requires x; y, z (otherwise no effect).",
                 "",
-                f"2 {listed} options. Others: {use} --refused",
+                f"2 {listed} options. For the others, {use} --refused",
             ]
             shown = output.text(options.tables({"listed": listed, "tables": tables}), 80, colors=False)
             self.assertEqual(shown.splitlines(), lines)
@@ -53,14 +57,16 @@ class OptionsTest(CommandTest):
                 for one, table in zip(found["tables"], tables, strict=True):
                     rules = table.refused if listed == "refused" else table
                     with self.subTest(words, title=one["title"]):
+                        for rule in table.values():  # the text ends with the conditions without which it has no effect
+                            self.assertEqual([*rule.needs], sorted(rule.needs, key=lambda need: need.only_warns))
                         entries = [options._described(name, rules[name]) for name in sorted(rules)]
                         self.assertEqual(one["entries"], entries)
 
-    def test_names_of_an_ep(self):
-        expected = self.show("options", "CUDAExecutionProvider")
-        for name in ("CUDA", "cuda", "cudaexecutionprovider"):
-            self.assertEqual(self.show("options", name), expected)
-        for name in ("CDUA", "x", "\x1b[2J"):
+    def test_names_of_scopes(self):
+        scopes = {"CUDA": "CUDAExecutionProvider", "cudaexecutionprovider": "CUDA"}
+        for name, other in (scopes | {"session_config": "session", "run_config": "run"}).items():
+            self.assertEqual(self.show("options", name), self.show("options", other))
+        for name in ("CDUA", "\x1b[2J"):
             self.assertIn(f"--search {name!a}", self.mistake("options", name))
 
     def test_conditions(self):

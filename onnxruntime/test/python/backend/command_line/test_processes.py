@@ -98,7 +98,6 @@ class TerminalTest(CommandTest):
             *([command, "--help"] for command in ("info", "options", "check", "inspect", "run")),
             *(["check", json.dumps(config)] for config in configs),
             ["info"],
-            ["options"],
             ["options", "CUDA", "--refused"],
             ["run", self.put(f"{'long' * 20}.onnx", two_nodes()), *several, "--compare", "-n", "1"],
             ["run", evil, "-n", "1", "--compare"],

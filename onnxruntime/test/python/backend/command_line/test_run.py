@@ -55,7 +55,13 @@ class ResultTest(CommandTest):
         self.assertTrue(0 < latency["p50"] <= latency.pop("p90") <= latency["p99"])
         self.assertEqual(latency | {name: LATENCY[name] for name in ("p50", "p99")}, LATENCY | {"runs": 6})
         settings = {"provider_options": {CPU: {}}, "session_options": {"logid": "x"}, "run_config": SHRINKING}
-        settings |= {"session_config": {PREPACKING: "1"}, "providers": [CPU], "warnings": [], "runs_alone": ""}
+        settings |= {
+            "configuration": one["configuration"],
+            "session_config": {PREPACKING: "1"},
+            "providers": [CPU],
+            "warnings": [],
+            "runs_alone": "",
+        }
         outputs = [{"name": "Y", "type": "float32", "shape": [2, 3]}]
         self.assertEqual(one | {"latency_ms": LATENCY}, RAN | settings | {"outputs": outputs})
         versions = {"onnxruntime": onnxruntime.__version__, "backend": onnxruntime.backend.__version__}
@@ -88,9 +94,9 @@ class ResultTest(CommandTest):
             *("", "3: fast", "nodes     CPU 2", "output Z  Mismatch", "          Max: 1"),
             *("", "4: e.json", "error  why", ""),
             "configuration  p50 ms  p99 ms  runs  ratio to 1                            outputs",
-            f"1: {{}}               1   345.7   100                              {full * 4}",
-            f"2: slow.json     1234   345.7   100  1.20 (1.00 to 2.00)         {full * 4}{light * 4}  match (0.5)",
-            f"3: fast        0.0123   345.7   100  0.20 (0.10 to 0.50) faster  {light * 2}        DIFFER (0.5)",
+            f"1: {{}}               1     346   100                              {full * 4}",
+            f"2: slow.json     1230     346   100  1.20 (1.00 to 2.00)         {full * 4}{light * 4}  match (0.5)",
+            f"3: fast        0.0123     346   100  0.20 (0.10 to 0.50) faster  {light * 2}        DIFFER (0.5)",
             "4: e.json                                                                  FAILED",
         ]
         self.assertEqual(shown(*found), expected)
@@ -98,7 +104,7 @@ class ResultTest(CommandTest):
         narrow = shown(*found, width=79)
         self.assertEqual(narrow[narrow.index("configuration") + 1], f"  {expected[20][13:]}")
         self.assertLessEqual(max(map(len, narrow)), 79)
-        self.assertEqual(shown(RAN)[-2:], ["configuration  p50 ms  p99 ms  runs", "1: {}               1   345.7  100"])
+        self.assertEqual(shown(RAN)[-2:], ["configuration  p50 ms  p99 ms  runs", "1: {}               1     346  100"])
 
     def test_a_reference(self):
         path = self.put("gelu.onnx", GELU)
@@ -107,9 +113,9 @@ class ResultTest(CommandTest):
         flags = ["--ep", "CPU", "--session-config", f"{KEY}=1"]
         configs = [f"--config={json.dumps(config)}" for config in (approximate, precise, approximate)]
         for words, variable, labels, within in (
-            ([*strict, *flags, "--compare"], {}, ["the CPU EP", "{}"], [False]),
+            ([*strict, *flags, "--compare"], {}, ["the CPU EP", f"{{}} CPU {KEY}=1"], [False]),
             ([*strict, "--compare"], approximate, ["the CPU EP", "{}"], [False]),
-            ([*strict, *flags, "--reference", path], {}, [f"{path} {{}}"] * 2, [True]),
+            ([*strict, *flags, "--reference", path], {}, [f"{path} {{}} CPU {KEY}=1"] * 2, [True]),
             ([*strict, *configs, "--compare"], {}, [config[9:] for config in configs], [False, True]),
         ):
             with self.subTest(words), environment(variable):
@@ -215,7 +221,6 @@ class MistakeTest(CommandTest):
             ("two_nodes.onnx --ep CPU.x", "--ep: invalid value 'CPU.x'. Expected EP[.OPTION=VALUE]\n"),
             ("two_nodes.onnx --ep CPU.x=1", f"provider_options['{CPU}']['x']"),
             ("two_nodes.onnx --ep .x=1", "provider_options['']"),
-            ("two_nodes.onnx --session-config x", "--session-config: invalid value 'x'. Expected KEY=VALUE\n"),
             (f"two_nodes.onnx --session-config {WRITES}=stats", WRITES),
             ("two_nodes.onnx --config ''", "it is empty"),
             ("""two_nodes.onnx --config '{"x": {}}'""", "'x'"),
@@ -225,7 +230,6 @@ class MistakeTest(CommandTest):
             (f"two_nodes.onnx --input X={'[' * 100_000}", "--input X"),
             ("""two_nodes.onnx --input 'X={"a": 1}'""", "--input X"),
             ("two_nodes.onnx --shape X=2x", "--shape X: invalid shape '2x'"),
-            ("two_nodes.onnx --shape X=100000000000x3", "X"),
             ("two_nodes.onnx --shape X=2x4", "X"),
             ("two_nodes.onnx --shape X=2x3 --input X=[1]", "of an input without a value\n"),
         ):
