@@ -20,7 +20,6 @@ from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import permit_of, warn_or_reject
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS, TRUSTED
 from onnxruntime.backend.applied import settings
-from onnxruntime.backend.applied.settings import NOTHING_APPLIED
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.environment import trusted, variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
@@ -29,7 +28,6 @@ from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.limits import Limits
 from onnxruntime.backend.session import creation, presence
-from onnxruntime.backend.session.creation import Construction
 from onnxruntime.backend.session.state import is_of_ort, state_of
 
 
@@ -213,7 +211,7 @@ def _prepare_source(
         presence.check_available(permit)
         if TRUSTED in requested.environment:
             permit = trusted.add(permit, requested.environment[TRUSTED], process)
-        construction = Construction(
+        construction = creation.Construction(
             source,
             permit,
             SessionOptions(),
@@ -251,7 +249,7 @@ def _prepare_open(
         rep = model  # it has the environment's entries already, and its caller's own entries win over them
     else:
         applied = state_of(model).applied if is_of_ort(model) else None  # of prepare, which has just created it
-        rep = OnnxRuntimeBackendRep(model, applied=applied or NOTHING_APPLIED)
+        rep = OnnxRuntimeBackendRep(model, applied=applied or settings.NOTHING_APPLIED)
         if applied is None:
             from_environment = ("run_config",)
         elif keywords:

@@ -182,7 +182,7 @@ def plain_copy(values: Mapping) -> dict:
     """Return a copy that JSON can represent: a member of an enum becomes its name."""
     copied = {}
     for name, value in values.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             copied[name] = plain_copy(value)
         else:
             copied[name] = getattr(value, "name", value)

@@ -13,7 +13,6 @@ from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.errors import ENVIRONMENT, Place, reject, reworded
 from onnxruntime.backend.explanations import missing_providers, model_file
-from onnxruntime.backend.explanations.model_file import ANYWAY
 from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, Fail, InvalidArgument, InvalidProtobuf, RuntimeException
 
 # Clearer messages for errors that ORT raises while it creates a session: regular expression to message.
@@ -38,7 +37,8 @@ EXPLANATIONS = {
         "use features of newer versions, set model.ir_version = {1}"
     ),
     r"Opset (\d+) is under development .* support for domain (\S+) is till opset (\d+)": (
-        "The model imports {1} opset {0}, but ONNX Runtime {ort} supports opsets up to {2} of this domain. " + ANYWAY
+        "The model imports {1} opset {0}, but ONNX Runtime {ort} supports opsets up to {2} of this domain. "
+        + model_file.ANYWAY
     ),
 }
 

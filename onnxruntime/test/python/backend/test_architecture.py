@@ -50,6 +50,7 @@ DISTRIBUTIONS = {"numpy", "onnx", "onnxruntime", "google"}
 # The modules that a function may import, because few calls need them. Other imports are at the top of a module.
 IN_FUNCTIONS = {
     "difflib",
+    "mmap",
     "unittest",
     f"{PACKAGE}.capture.sessions",
     f"{PACKAGE}.locks",
