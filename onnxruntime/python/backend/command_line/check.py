@@ -9,8 +9,6 @@ contains. It prints the first 20 problems, each on one line. If there are proble
 the environment variable, run: check "$ORT_ONNX_BACKEND_CONFIG".
 """
 
-from __future__ import annotations
-
 import argparse
 import platform
 import sys

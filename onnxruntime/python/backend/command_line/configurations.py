@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads configurations from arguments and files, validates them, and reports problems as data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import onnxruntime

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Show versions, the execution providers of this process, and whether a small model runs with each of them."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

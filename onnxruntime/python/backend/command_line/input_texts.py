@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads values and shapes of inputs from texts of the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

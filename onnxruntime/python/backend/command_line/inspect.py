@@ -7,8 +7,6 @@
 Each execution provider has a process of its own, which it may crash.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Parses the arguments, executes one command, and prints its result or its error."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """List permitted options with their values, default and effect, or refused options with the reasons."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

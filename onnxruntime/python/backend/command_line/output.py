@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Lays out tables as text that is safe for a terminal, and keeps the result apart from other output."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

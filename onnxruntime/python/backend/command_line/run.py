@@ -12,8 +12,6 @@ line override --config, and both override ORT_ONNX_BACKEND_CONFIG. The exit stat
 outputs differ.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Compares configurations of a model, or two models: for notebooks. The command ``run`` does the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Creates the inputs of a comparison, and describes inputs and outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -9,8 +9,6 @@ session stop to spin during a pause, and some runs are not measured. Therefore, 
 blocks of a round meet the same load. Therefore, the medians of the blocks of a round are compared with each other.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Compares outputs as the tests of ONNX do, with ``numpy.testing``."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -19,7 +17,10 @@ def difference(value: object, expected: object, rtol: float, atol: float) -> dic
     largest = 0.0
     note = ""
     try:
-        for ours, theirs in zip(_arrays(value), _arrays(expected), strict=True):
+        arrays, references = _arrays(value), _arrays(expected)
+        if len(arrays) != len(references):
+            raise ValueError(f"The output has {len(arrays)} arrays, and the reference {len(references)}")
+        for ours, theirs in zip(arrays, references, strict=True):
             if ours.shape != theirs.shape:
                 raise ValueError(f"The shape is {ours.shape}, and {theirs.shape} in the reference")
             if {ours.dtype.kind, theirs.dtype.kind} & _EQUAL_OR_NOT:

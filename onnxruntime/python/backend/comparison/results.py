@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The results of a comparison as data."""
 
-from __future__ import annotations
-
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import LIBRARIES, TRUSTED
 from onnxruntime.backend.applied import nodes

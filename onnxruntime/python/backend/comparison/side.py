@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """A model with a configuration, and the results of its runs."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
