@@ -92,7 +92,7 @@ class InspectTest(CommandTest):
         providers = {one["name"]: one for one in found["providers"]}
         self.assertEqual([*providers], onnxruntime.get_available_providers())
         self.assertEqual(providers[CPU], WORKS | {"name": CPU, "nodes": 2})
-        self.assertRegex(page, rf"\ninputs +X: float32\[batch, 3\]\n(.*\n)+{CPU} .* works +2\n")
+        self.assertRegex(page, rf"\ninputs +X: float32\[batch, 3\]\n(.*\n)+{CPU}\s+built-in +works +2\n")
 
     def test_the_notes(self):
         one = WORKS | {"name": "A", "nodes": 3, "operators_on_cpu": {"Conv": 2}, "runs_alone": "why"}
