@@ -10,7 +10,6 @@ import unittest
 
 import _paths
 
-from benchmarks import record, report
 from benchmarks.comparison import BACKEND, BY_HAND, OF_STOCK, RATIO, VALUE, Comparison, Figure, Row, figure
 
 STEADY, UNSTEADY = Figure(1.1, 1.06, 1.16), Figure(1.1, 1.0, 1.12)
@@ -44,30 +43,6 @@ class JudgingTest(unittest.TestCase):
         ):
             with self.subTest(one):
                 self.assertIs(one.met, met)
-
-
-class RecordTest(unittest.TestCase):
-    def result(self, ratio: float = 1.0, *, busy: str = "", cpu: str = "a", build: str = "x1") -> dict:
-        figure_of_row = Figure(ratio, ratio, ratio)
-        memory = row(None, VALUE, None, value=Figure(ratio, ratio, ratio), unit="B")
-        rows = [row(None, ratio=figure_of_row, busy=busy), memory]
-        machine = {"CPU": cpu, "CPUs": "2", "Python": "3.11.7", "onnxruntime": f"1.32.0+backend.1.1.{build}"}
-        return {"machine": machine, "comparisons": report.plain(rows)}
-
-    def test_rows_that_became_slower(self):
-        before = [self.result(ratio) for ratio in (0.5, 1.0, 3.0)]
-        (line,) = record.slower_rows(before, self.result(1.06, build="x2"))
-        self.assertIn("work", line)
-        self.assertIn("6%", line)
-        for results, new in (
-            (before, self.result(1.04)),
-            (before, self.result(1.06, busy="other processes used 1.0 CPUs")),
-            (before, self.result(1.06, cpu="b")),
-            ([self.result(busy="other processes used 1.0 CPUs")], self.result(2.0)),
-            ([], self.result(2.0)),
-        ):
-            with self.subTest(results=results, new=new):
-                self.assertEqual(list(record.slower_rows(results, new)), [])
 
 
 if __name__ == "__main__":

@@ -47,12 +47,6 @@ class ToolTest(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def test_texts_about_releases(self):
-        texts = {"up to 1.31": 1, "after 1.31.": 1, "Later releases": 1, "run: onnxruntime 1.31.1": 0, "to 1.310": 0}
-        self.write("tables/cuda.py", "\n".join(texts))
-        found = tool.texts_about_releases(self.folder, "1.31.1")
-        self.assertEqual(found, [f"tables/cuda.py:{i}: {t}" for i, t in enumerate(texts, 1) if texts[t]])
-
     def test_failed_tests_by_cause(self):
         found = tool.by_cause(tool.failed_tests(self.write("tests.xml", REPORT)))
         self.assertEqual(

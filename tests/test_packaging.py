@@ -109,7 +109,6 @@ class TestBuild(SmallBase):
         for row, message in (
             ((), invalid),
             (("a",), invalid),
-            (("a", "b", "c", "d"), invalid),
             (("a" * 200_000, "", ""), invalid),
             (("recorded.py", "", 0), "recorded without a SHA-256: recorded.py"),
         ):
@@ -145,7 +144,6 @@ class TestBuild(SmallBase):
 
     def test_odd_metadata_fails_the_build(self):
         for file, old, new, message in (
-            ("METADATA", "onnxruntime-gpu", "onnxruntime", "but onnxruntime==1.31.1 is installed"),
             ("METADATA", "onnxruntime-gpu", "../../evil", "but ../../evil==1.31.1 is installed"),
             ("METADATA", "onnxruntime-gpu", "evil\n x", r"evil\nx==1.31.1 is installed"),
             (
@@ -161,7 +159,6 @@ class TestBuild(SmallBase):
             ("WHEEL", "Generator", "Generated", "0 lines 'Generator'"),
             ("WHEEL", "x86_64", "x/../../../evil", "not those of one wheel's file name"),
             ("WHEEL", "cp311-cp311-", "", "not those of one wheel's file name"),
-            ("WHEEL", "cp311-cp311-manylinux_2_28", "manylinux_2_28", "is not valid"),
             ("entry_points.txt", "=", ":", "is not valid"),
         ):
             with self.subTest(message, new=new):

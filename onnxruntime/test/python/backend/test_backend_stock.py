@@ -11,6 +11,7 @@ import warnings
 from unittest import mock
 
 import numpy as np
+from helpers.inputs import X
 from helpers.models import open_session, two_nodes
 
 import onnxruntime
@@ -22,7 +23,6 @@ from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
 
 CPU = "CPUExecutionProvider"
 DEVICE = onnxruntime.get_device()
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 
 
 def check(outputs: list) -> None:

@@ -16,8 +16,8 @@ from functools import partial
 from types import FrameType
 from unittest import mock
 
-import numpy as np
 from helpers.hostile_values import Loud
+from helpers.inputs import X
 from helpers.models import no_session_opens, open_session, two_nodes
 from helpers.processes import process_with
 
@@ -26,7 +26,6 @@ import onnxruntime.backend
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import read_call
 
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"

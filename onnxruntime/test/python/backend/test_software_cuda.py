@@ -162,19 +162,6 @@ class RuntimeTest(unittest.TestCase):
         launch(3.5, error=INVALID_HANDLE)
         cuda.call("cudaSetDevice", 2, error=101)
 
-    def test_memory_is_bounded(self):
-        cuda = self.cuda
-        left, total = ctypes.c_size_t(), ctypes.c_size_t()
-        cuda.call("cudaMemGetInfo", ctypes.byref(left), ctypes.byref(total))
-        pointer = ctypes.c_void_p()
-        cuda.call("cudaMalloc", ctypes.byref(pointer), ctypes.c_size_t(left.value + 1), error=2)
-        memory = cuda.memory(1 << 20)
-        after = ctypes.c_size_t()
-        cuda.call("cudaMemGetInfo", ctypes.byref(after), ctypes.byref(total))
-        self.assertEqual(left.value - after.value, 1 << 20)
-        cuda.call("cudaFree", memory)
-        cuda.call("cudaFree", ctypes.c_void_p(memory.value), error=1)
-
     @unittest.skipUnless(LAZY, "SOFTCUDA_LAZY is not set")
     def test_lazy_work_waits(self):
         cuda = self.cuda

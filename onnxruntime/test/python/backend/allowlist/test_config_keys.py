@@ -107,14 +107,13 @@ def _spins(model: bytes, attributes: Mapping[str, object], config: Mapping[str, 
     with mock.patch.object(threads, "CPUS", range(16)):  # otherwise, the backend switches spinning off
         rep = prepare(model, session_config=config, **attributes, **_CPU_ONLY)
     inputs = [np.zeros((64, 512), np.float32)]
-    burnt = idle = 0.0
-    for _ in range(12):
+    shares = []
+    for _ in range(15):
         rep.run(inputs)
         wall, cpu = time.monotonic(), time.process_time()
         time.sleep(0.01)
-        burnt += time.process_time() - cpu
-        idle += time.monotonic() - wall
-    return burnt > idle / 20
+        shares.append((time.process_time() - cpu) / (time.monotonic() - wall))
+    return bool(np.median(shares) > 0.05)  # on a busy machine, a run can end late in some
 
 
 def _keeps_record(config: Mapping[str, str]) -> bool:

@@ -80,14 +80,6 @@ class ValueTest(unittest.TestCase):
             self.assertTrue(output.flags.writeable)
             self.assertFalse(any(np.shares_memory(output, other) for other in outputs[:i]))
 
-    def test_integers(self):
-        table = "<float[3,4] W = {0, 1, 4, 9, 16, 25, 36, 49, 64, 81, 100, 121}>"
-        checked = Checked(
-            parsed(f"(int64[N] I, float[4] X) => (float[N,4] Y) {table} {{ G = Gather (W, I) Y = Add (G, X) }}")
-        )
-        for rows in np.array([[1, 1], [0, 2], [2, 1], [0, 0], [-1, 1]]):
-            checked.run(rows, data(0, 4))
-
     def test_indices_out_of_range_of_each_other(self):
         """A capture does not mix the integers of a pair."""
         checked = Checked(

@@ -15,6 +15,7 @@ from unittest import mock
 
 import numpy as np
 from helpers.environment import VARIABLE, environment
+from helpers.inputs import X
 from helpers.models import no_session_opens, two_nodes
 
 import onnxruntime
@@ -23,7 +24,6 @@ from onnxruntime.backend import errors, request
 from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.errors import NotPermittedError
 
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
 PREPACKING = "session.disable_prepacking"
 SPINNING = "session.intra_op.allow_spinning"

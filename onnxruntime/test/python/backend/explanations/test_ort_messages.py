@@ -33,6 +33,7 @@ from onnx import ModelProto
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend.allowlist.facts import RELEASE
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.capture import sessions
 from onnxruntime.backend.explanations import failures
@@ -41,7 +42,6 @@ from onnxruntime.backend.provider_names import CUDA
 
 WEBGPU = "WebGpuExecutionProvider"
 X = np.ones((2, 3), np.float32)
-RELEASE = tuple(map(int, onnxruntime.__version__.split(".")[:2]))
 
 
 def create(made: ModelProto) -> InferenceSession:

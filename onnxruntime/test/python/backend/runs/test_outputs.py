@@ -15,7 +15,7 @@ from functools import partial
 from unittest import mock
 
 import numpy as np
-from helpers.inputs import LIMITS
+from helpers.inputs import LIMITS, X
 from helpers.models import BFLOAT16, NARROW, needs_narrow_types, on_cpu, parsed, same_array, two_nodes
 from onnx import ModelProto, TensorProto, helper
 
@@ -27,7 +27,6 @@ from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.session.state import state_of
 from onnxruntime.capi import onnxruntime_inference_collection
 
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 W = np.full((2, 3), 7, np.float32)
 HAS_OWNERS = hasattr(onnxruntime_inference_collection, "_validate_ortvalue_session_compatibility")
 # The types that numpy does not have, and that ORT's CPU EP can cast.

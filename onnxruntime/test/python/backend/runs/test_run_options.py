@@ -22,6 +22,7 @@ from unittest import mock
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Str
+from helpers.inputs import X
 from helpers.models import no_session_opens, parsed, reads_linux, sent_run_config, two_nodes
 from helpers.threads import at_every_moment
 
@@ -31,7 +32,6 @@ from onnxruntime.backend import InputError, NotPermittedError, request
 from onnxruntime.backend.errors import Place
 from onnxruntime.backend.runs import settings
 
-X = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
 CPU = "CPUExecutionProvider"
 SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 
