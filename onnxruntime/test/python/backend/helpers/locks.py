@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 from typing import Self
@@ -134,3 +134,14 @@ class Interrupter:
     def _profile(self, frame: FrameType, event: str, _: object) -> None:
         if event == "c_return" and frame.f_code.co_filename != __file__:
             self._step()
+
+
+def at_each_step(again: bool = False) -> Iterator[Interrupter]:
+    """Yield an interrupter for each step of a call, up to the first one that does not interrupt the call."""
+    for moment in range(1000):
+        interrupter = Interrupter(moment, again)
+        yield interrupter
+        if not interrupter.interrupted:
+            break
+    assert not interrupter.interrupted, "the call has many steps"
+    assert moment > 2, "the call has no steps"
