@@ -73,7 +73,6 @@ class ArgumentsTest(CommandTest):
             ("rnu", "'rnu' (choose from"),
             ("run m --iterations 5", "arguments: --iterations 5 (see python -m onnxruntime.backend run --help)"),
             ("info --x\x1b[2J", "--x\\x1b[2J"),
-            ("check {} --plugin x", "--plugin"),
             ("run m --repeat -1", "invalid value '-1'. Expected 0 or a number of runs (see"),
         ):
             with self.subTest(words):
