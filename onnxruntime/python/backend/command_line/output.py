@@ -63,7 +63,7 @@ def one_line(message: object) -> str:
 
 
 def text(tables: Iterable[Table], width: int, colors: bool) -> str:
-    """Return tables as text. A line is longer than the width only if one word is."""
+    """Return tables as text. A line is longer than the width only if one word, a title, or the label of a row is."""
     blocks = []
     for table in tables:
         block = ""
