@@ -21,7 +21,7 @@ from onnxruntime.backend.allowlist.look_up import permit_of, warn_or_reject
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS, TRUSTED
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.environment import trusted, variable
+from onnxruntime.backend.environment import configuration, narrowing, trusted
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
 from onnxruntime.backend.explanations import model_file
 from onnxruntime.backend.libraries import plugins
@@ -149,7 +149,7 @@ class OnnxRuntimeBackend(Backend):
         limits = _specified(**{name: kwargs.pop(name, None) for name in LIMITS})
         Limits(**limits)
         keywords = _specified(**{name: kwargs.pop(name, None) for name in KEYWORDS})
-        allowlist = variable.allowlist(variable.read(), Process())
+        allowlist = narrowing.allowlist_of(configuration.read(), Process())
         run_attributes = allowlist.attributes(RUN_ATTRIBUTES, request.read_mapping(request.ARGUMENTS, kwargs)).parsed
 
         # prepare does not accept attributes that only RunOptions has.
@@ -207,7 +207,7 @@ def _prepare_source(
         plugins.register(requested.environment["plugins"])
     try:
         process = presence.process(get_available_providers())
-        permit = permit_of(requested, variable.allowlist(requested.environment, process))
+        permit = permit_of(requested, narrowing.allowlist_of(requested.environment, process))
         presence.check_available(permit)
         if TRUSTED in requested.environment:
             permit = trusted.add(permit, requested.environment[TRUSTED], process)

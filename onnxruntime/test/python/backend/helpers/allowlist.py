@@ -23,7 +23,7 @@ from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member
-from onnxruntime.backend.environment import variable
+from onnxruntime.backend.environment import narrowing
 
 # The tables by their place.
 TABLES = {
@@ -50,7 +50,7 @@ def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(conditions, "has_global_lock", return_value=True):
         asked = request.read_call(requested, attributes or {})
-        return permit_of(asked, variable.allowlist(asked.environment, process))
+        return permit_of(asked, narrowing.allowlist_of(asked.environment, process))
 
 
 def session_attributes(given: dict) -> dict:
