@@ -14,9 +14,9 @@ import _paths
 import backend_configuration_schema as document
 
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 
 HAS_JSONSCHEMA = importlib.util.find_spec("jsonschema") is not None
 

@@ -20,11 +20,18 @@ from typing import Any
 
 from onnxruntime.backend import __version__
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
-from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, KEYWORDS, LIBRARIES, MOST_ENTRIES, PERMIT, TRUSTED
+from onnxruntime.backend.allowlist.tables import (
+    FREE_DIMENSION,
+    KEYWORDS,
+    LIBRARIES,
+    MOST_ENTRIES,
+    PERMIT,
+    PROVIDERS,
+    TRUSTED,
+)
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member, Text
 from onnxruntime.backend.command_line.options import conditions

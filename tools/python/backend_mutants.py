@@ -48,7 +48,6 @@ TABLES = (
     "allowlist/nv_tensorrt_rtx",
     "allowlist/openvino",
     "allowlist/others",
-    "allowlist/providers",
     "allowlist/qnn",
     "allowlist/run_config",
     "allowlist/session_config",

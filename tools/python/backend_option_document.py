@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX, PREFIXES, REST, SESSION_CONFIG
-from onnxruntime.backend.allowlist.tables import FREE_DIMENSION
+from onnxruntime.backend.allowlist.tables import FREE_DIMENSION, PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"

@@ -41,10 +41,10 @@ from backend_option_names import Use, data_texts, is_glued, uses
 from backend_option_noise import NOISE
 
 from onnxruntime.backend import provider_names as eps
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule, Table
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import OPTIMIZERS, SESSION_CONFIG
+from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
 
 
 def reviewed(table: Table) -> set[str]:

@@ -5,7 +5,7 @@
 """Looks up the settings of a call: all names and values, then all conditions. The result is a :class:`Permit`.
 
 ORT receives a caller's setting only if :meth:`Allowlist.setting_of` returned it. A setting has a name of the tables
-(:mod:`allowlist.tables`, :mod:`allowlist.providers`), and text rendered from a parsed value.
+(:mod:`allowlist.tables`), and text rendered from a parsed value.
 """
 
 import os
@@ -18,9 +18,18 @@ from onnxruntime.backend.allowlist import conditions, suggestions, threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.permit import Permit, Request
-from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, EVERY_EP, NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Rule, Setting, Settings, Table, Texts, Values
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, LIBRARIES, LIMITS, PERMIT, TRUSTED
+from onnxruntime.backend.allowlist.tables import (
+    ANY_PLUGIN,
+    BY_KEYWORD,
+    EVERY_EP,
+    LIBRARIES,
+    LIMITS,
+    NO_OPTIONS,
+    PERMIT,
+    PROVIDERS,
+    TRUSTED,
+)
 from onnxruntime.backend.allowlist.value_kinds import ForbiddenError
 from onnxruntime.backend.errors import (
     ENVIRONMENT,

@@ -13,9 +13,8 @@ from typing import Any
 
 import onnxruntime
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS, PROVIDERS
 from onnxruntime.backend.errors import Place, nearest, show
 from onnxruntime.backend.packages import REGISTER
 from onnxruntime.backend.provider_names import CUDA, MIGRAPHX

@@ -11,8 +11,7 @@ from onnxruntime.backend import request
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
+from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, PROVIDERS, TRUSTED
 from onnxruntime.backend.applied.settings import configuration_of
 from onnxruntime.backend.comparison.results import problem
 from onnxruntime.backend.environment import configuration, narrowing, trusted

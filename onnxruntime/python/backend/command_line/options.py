@@ -8,10 +8,10 @@ import argparse
 from collections.abc import Iterator
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Refused, Rule
 from onnxruntime.backend.allowlist.rules import Table as Rules
 from onnxruntime.backend.allowlist.suggestions import provider_named, similar_provider
+from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
 from onnxruntime.backend.command_line.output import Cell, Table
 
 

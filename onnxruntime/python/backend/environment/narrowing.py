@@ -15,9 +15,8 @@ from typing import Any
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
-from onnxruntime.backend.allowlist.providers import ANY_PLUGIN, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Setting, Settings, Table, Values
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, PERMIT
+from onnxruntime.backend.allowlist.tables import ANY_PLUGIN, BY_KEYWORD, PERMIT, PROVIDERS
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
 

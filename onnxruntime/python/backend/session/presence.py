@@ -14,7 +14,7 @@ from onnxruntime.backend import packages
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.libraries import plugins

@@ -61,8 +61,8 @@ NEVER = {
     # It judges names and values: it creates no session and opens no file.
     "allowlist": {"ctypes", "importlib", "io", "pathlib", "subprocess", "tempfile", "onnxruntime.InferenceSession"},
     # The steps of prepare, and a run, do not depend on names of options.
-    "backend": {f"{PACKAGE}.allowlist.providers"},
-    "runs": {f"{PACKAGE}.allowlist.providers"},
+    "backend": {f"{PACKAGE}.allowlist.tables.PROVIDERS"},
+    "runs": {f"{PACKAGE}.allowlist.tables.PROVIDERS"},
     # In Python 3.11, it has a lock for each class, which a fork or an interrupt can leave taken.
     "": {"functools.cached_property", "typing.TYPE_CHECKING"},
 }

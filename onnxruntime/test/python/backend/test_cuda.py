@@ -16,7 +16,7 @@ from helpers.children import run_code
 from helpers.execution_providers import CPU, NO_CPU, convolutions, gpus, image, on_cpu
 
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 
 EP = "CUDAExecutionProvider"
 TENSORRT = "TensorrtExecutionProvider"

@@ -15,7 +15,7 @@ from helpers.hostile_values import Int, Loud, NumpyStr, Str
 
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist.facts import Process
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 
 CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
 PREPACKING = "session.disable_prepacking"

@@ -33,9 +33,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist import threads
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.session_config import OF_PREFIX
+from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Kind, Member, Names
 from onnxruntime.backend.applied.settings import configuration_of
 from onnxruntime.backend.runs import settings

@@ -15,7 +15,7 @@ from helpers.allowlist import NEWEST, TABLES, listed_values, permit
 import onnxruntime
 from onnxruntime.backend import provider_names
 from onnxruntime.backend.allowlist.facts import RELEASE
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CANN, CUDA, MIGRAPHX, OPENVINO, OPENVINO_AUTO, TENSORRT, WEBGPU

@@ -17,9 +17,9 @@ from onnxruntime import RunOptions, SessionOptions
 from onnxruntime.backend import errors
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Fixed, Flag, Integer
 
 # The kinds of harm from which a trusted program needs no protection, either.

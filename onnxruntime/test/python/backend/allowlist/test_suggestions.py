@@ -16,9 +16,8 @@ from helpers.processes import process_with
 import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist import suggestions
-from onnxruntime.backend.allowlist.providers import NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Table
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, NO_OPTIONS, PROVIDERS
 from onnxruntime.backend.errors import Place
 
 CPU = "CPUExecutionProvider"

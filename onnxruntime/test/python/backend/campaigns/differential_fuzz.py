@@ -41,9 +41,9 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.facts import RELEASE
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Kind, Names
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
 from onnxruntime.backend.provider_names import CPU, OPENVINO

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
-from onnxruntime.backend.allowlist.providers import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.rules import Rule
+from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
 from onnxruntime.backend.allowlist.value_kinds import Flag
 from onnxruntime.backend.command_line import options, output
 

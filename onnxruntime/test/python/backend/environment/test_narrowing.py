@@ -24,8 +24,7 @@ import onnxruntime.backend
 from onnxruntime.backend.allowlist import conditions, threads
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import PROVIDERS
-from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS
+from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS, PROVIDERS
 from onnxruntime.backend.environment import narrowing
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import read_call

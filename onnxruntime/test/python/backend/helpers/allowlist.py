@@ -18,9 +18,9 @@ from onnxruntime.backend.allowlist.attributes import RUN_ATTRIBUTES, SESSION_ATT
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.permit import Permit
-from onnxruntime.backend.allowlist.providers import PROVIDERS
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member
 from onnxruntime.backend.environment import narrowing

@@ -17,7 +17,7 @@ from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, p
 
 import onnxruntime
 import onnxruntime.backend
-from onnxruntime.backend.allowlist.providers import PROVIDERS
+from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import split_device
 from onnxruntime.backend.session import presence
