@@ -74,8 +74,6 @@ VALUES = {
     "memoryview": (FLOAT, [memoryview(X)]),
     "foreign byte order": (FLOAT, [X.astype(">f4")]),
     "not contiguous": (FLOAT, [X.T]),
-    "Fortran order": (FLOAT, [np.asfortranarray(X)]),
-    "masked array": (FLOAT, [np.ma.array(X)]),
     "OrtValue": (two_nodes(), [onnxruntime.OrtValue.ortvalue_from_numpy(X)]),
     "OrtValue alone": (two_nodes(), onnxruntime.OrtValue.ortvalue_from_numpy(X)),
     "sequence": (SEQUENCE, [[X, X[0]]]),

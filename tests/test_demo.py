@@ -21,11 +21,8 @@ from examples import magika_demo as demo
 # the blocks that are read, no text.
 MADE_UP = [
     b"",
-    b"a",
     b"1234567",
-    b"12345678",
     b"\xff\xfe\xfd",
-    b" \n" * 9,
     b" \n" * 4000,
     b" \n" * 4000 + b"import os\n" * 30,
     b"import os\n" * 30 + b" \n" * 4000,

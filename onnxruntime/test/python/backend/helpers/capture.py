@@ -123,11 +123,5 @@ class Checked:
 def in_threads(count: int, work: Callable[[int], object]) -> None:
     """Call ``work(i)`` in ``count`` threads that start together. Raise the error of a thread."""
     start = Barrier(count)
-
-    def started(i: int) -> None:
-        start.wait()
-        work(i)
-
     with ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(started, i) for i in range(count)]:
-            done.result()
+        list(pool.map(lambda i: (start.wait(), work(i)), range(count)))
