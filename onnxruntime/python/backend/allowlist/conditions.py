@@ -177,8 +177,7 @@ def openvino_device(facts: SessionFacts) -> str:
 
 def has_global_lock() -> bool:
     """Return whether Python's global interpreter lock orders the steps of all threads, on which all locks rely."""
-    is_enabled = getattr(sys, "_is_gil_enabled", None)  # from Python 3.13 on
-    return is_enabled is None or is_enabled()
+    return not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled()  # from Python 3.13 on
 
 
 _GLOBAL_LOCK = "Python's global interpreter lock, which free-threaded Python lacks"

@@ -326,8 +326,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
     for name, value in ignored.items():
         if value is None or len(name) > _LONGEST_NAME:
             continue
-        if name in LIMITS:
-            reject(Place(name), "only rep.run and run have limits. Pass it to one of them", show(value))
-        if re.fullmatch(_LIKE_A_LIMIT, name.lower()):
-            reject(Place(name), suggestions.instead_of_limit(name), show(value))
+        if name in LIMITS or re.fullmatch(_LIKE_A_LIMIT, name.lower()):
+            problem = "a run has the limits timeout, in seconds, and cancellation. Pass them to rep.run or run"
+            reject(Place(name), problem, show(value))
     return warn_each([suggestions.ignored_keyword(name, value) for name, value in ignored.items()])

@@ -95,20 +95,12 @@ def with_option(name: str) -> list[str]:
     return sorted(eps, key=lambda ep: ep != CUDA)
 
 
-def instead_of_limit(name: str) -> str:
-    """Return the sentences that replace another name of a limit, such as ``timeout_ms``."""
-    if name.lower().startswith("cancel"):
-        return "only cancellation cancels runs. Pass cancellation=Cancellation() to rep.run or run"
-    return "only timeout limits a run, in seconds. Pass timeout=SECONDS to rep.run or run"
-
-
 def why_unknown(table: Table, place: Place) -> str:
     """Return the reason for the refusal of a name that no table contains, with the name that the caller may mean."""
     name = place.key or ""
     places = _other_places(name)
     if place.provider and not places and not (table and place.provider in PROVIDERS):
-        have = "are permitted" if place.provider in PROVIDERS else "have been reviewed"
-        return f"no options of this execution provider {have}. Use provider_options={{'{place.provider}': {{}}}}"
+        return f"no options of this execution provider are permitted. Use provider_options={{'{place.provider}': {{}}}}"
 
     what = {"provider_options": "option", "session_options": "attribute"}.get(place.keyword, "key")
     if places:

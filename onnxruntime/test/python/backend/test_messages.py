@@ -171,15 +171,9 @@ NOT_APPLICABLE = [
         "session_config: cannot be applied to an existing session. Pass ...",
     ),
     (lambda: run([X], session_config={SPINNING: 0}), "session_config: cannot be set for a run. Pass it to prepare"),
-    (
-        lambda: run([X], timeout_ms=0.5),
-        "timeout_ms: only timeout limits a run, in seconds. Pass timeout=SECONDS to rep.run or run",
-    ),
-    (
-        lambda: run([X], cancelation=1),
-        "cancelation: only cancellation cancels runs. Pass cancellation=Cancellation() to rep.run or run",
-    ),
-    (lambda: prepare(open_session(), timeout=5), "timeout: only rep.run and run have limits. Pass it to one of them"),
+    (lambda: run([X], timeout_ms=0.5), "timeout_ms: a run has the limits timeout, in seconds, and cancellation. ..."),
+    (lambda: run([X], cancelation=1), "cancelation: a run has the limits ... Pass them to rep.run or run"),
+    (lambda: prepare(open_session(), timeout=5), "timeout: a run has the limits ... Pass them to rep.run or run"),
     (
         lambda: under("ORT_LOAD_CONFIG_FROM_MODEL", "1", session_config={SPINNING: 0}),
         "... cannot be applied while ORT_LOAD_CONFIG_FROM_MODEL=1. ...",
