@@ -49,6 +49,9 @@ NOT_COPIED = (
     rf"(.*/)?__pycache__/.*|{BACKEND_IN_WHEEL}.*|[^/]+\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json)"
 )
 
+# Windows reads such a name of a file or folder as a device.
+DEVICE = r"(?i)(.*/)?(con|prn|aux|nul|(com|lpt)[0-9])([./].*)?"
+
 
 def accepted_base(setting: str) -> tuple[str, str] | None:
     """Return the distribution name and version that ``NAME`` or ``NAME==VERSION`` specifies, if the value is valid."""
@@ -194,9 +197,8 @@ def problem_of(base: Distribution, path: str, recorded: str) -> str:
     if ".." in path.split("/") or path.startswith("/") or path.partition("/")[0].endswith(".data"):
         return "installed outside site-packages"
     # Windows reads some characters in a special way, and many file systems ignore the case of letters.
-    if not re.fullmatch(r"([\w+.-]*[\w+-]/)*[\w+.-]*[\w+-]", path, re.ASCII) or re.fullmatch(
-        f"(?i:{NOT_COPIED})(/.*)?", f"{path}/"
-    ):
+    is_portable = re.fullmatch(r"([\w+.-]*[\w+-]/)*[\w+.-]*[\w+-]", path, re.ASCII)
+    if not is_portable or re.fullmatch(DEVICE, path) or re.fullmatch(f"(?i:{NOT_COPIED})(/.*)?", f"{path}/"):
         return "not a portable path"
     if not recorded.startswith("sha256="):
         return "recorded without a SHA-256"

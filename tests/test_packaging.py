@@ -25,6 +25,9 @@ REJECTED_PATHS = {
         "onnxruntime/backend /x.py",
         "onnxruntime/x.py ",
         "onnxruntime/a:b",
+        "onnxruntime/CON.py",
+        "onnxruntime/nul/x.py",
+        "onnxruntime/com1",
         "onnxruntime/\xe9.py",
         "onnxruntime/a\nb",
         # A file in place of the folder, and names in another case.
@@ -44,6 +47,11 @@ REJECTED_PATHS = {
 
 
 class TestBuild(SmallBase):
+    def test_a_name_that_only_resembles_a_device_is_packed(self):
+        for name in ("console.py", "com10.py", "_con/nullable.py", "a.con"):
+            self.put(f"onnxruntime/{name}", b"")
+        self.assertTrue(self.build().is_file())
+
     def test_wheel(self):
         built = self.build()
         self.assertEqual(
