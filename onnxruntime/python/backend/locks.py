@@ -204,7 +204,8 @@ class LockPart(SessionPart):
     def create(self, construction: Construction, create: Create) -> InferenceSession:
         """Create a session if this process can use its device. The lock owns it before anything can fail."""
         providers = construction.permit.providers
-        GPU.run(None, bool)  # raises an error if this process cannot
+        # Raises an error if this process cannot. In the constructor, the error would be explained as one of the EP.
+        GPU.run(None, bool)
         # Before ORT changes CUDA's current device of this thread.
         _note_other_devices([settings.texts for settings in providers.values()])
         construction.call = partial(_call_for(providers), None, _construct)

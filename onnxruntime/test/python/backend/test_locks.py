@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from helpers.children import run_code
@@ -208,6 +209,13 @@ class PartTest(unittest.TestCase):
                 with self.subTest(providers):
                     check(call, call, waits=alone)
                     check(in_alone(locks.GPU), call, waits=True)
+
+    def test_a_process_that_cannot_create_sessions(self):
+        """ORT is not asked: its error would be explained as one of the EP."""
+        wanted, constructor = Construction(b"", SimpleNamespace(providers={}), RunOptions()), mock.Mock()
+        with mock.patch.object(locks.GPU, "failure", "forked"), self.assertRaisesRegex(RuntimeError, "^forked$"):
+            locks.LockPart().create(wanted, constructor)
+        constructor.assert_not_called()
 
     def test_a_new_session_belongs_to_the_lock(self):
         session = create([CUDA], nothing)
