@@ -33,7 +33,7 @@ from pathlib import Path
 
 import _paths
 import numpy as np
-from helpers.execution_providers import OPENVINO, WEBGPU, add_openvino, register_openvino_plugin
+from helpers.execution_providers import OPENVINO, WEBGPU, add_openvino, register_openvino_plugin, register_webgpu_plugin
 
 import onnxruntime
 import onnxruntime.backend
@@ -70,12 +70,7 @@ def models(folder: Path) -> Iterator[Path]:
 def ep_of_environment() -> str:
     """Register the plugin EP of this environment, and return the EP that its tests are about."""
     register_openvino_plugin()
-    try:
-        import onnxruntime_ep_webgpu  # noqa: PLC0415
-    except ImportError:
-        pass
-    else:
-        onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+    register_webgpu_plugin()
     available = onnxruntime.get_available_providers()
     return next((ep for ep in (OPENVINO, CUDA, WEBGPU) if ep in available), CPU)
 

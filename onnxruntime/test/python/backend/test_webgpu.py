@@ -14,7 +14,14 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from helpers.execution_providers import EpTests, convolutions, image, on_cpu, run_in_a_new_process
+from helpers.execution_providers import (
+    EpTests,
+    convolutions,
+    image,
+    on_cpu,
+    register_webgpu_plugin,
+    run_in_a_new_process,
+)
 
 import onnxruntime.backend
 
@@ -25,19 +32,8 @@ WITHOUT_DEVICES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4k 
 NO_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent"}
 
 
-def register() -> str:
-    """Register the plugin unless the EP is built in. Return the problem, if any."""
-    if EP not in onnxruntime.get_available_providers():
-        try:
-            import onnxruntime_ep_webgpu  # noqa: PLC0415
-        except ImportError as error:
-            return f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}: {error}"
-        onnxruntime.register_execution_provider_library(EP, onnxruntime_ep_webgpu.get_library_path())
-    return ""
-
-
 def setUpModule() -> None:
-    missing = register()
+    missing = "" if register_webgpu_plugin() else f"needs onnxruntime-ep-webgpu, or an ORT built with {EP}"
     if not missing:
         try:
             WebGpuTest().prepare({})
@@ -76,7 +72,7 @@ class WebGpuTest(EpTests, unittest.TestCase):
     def test_without_a_device_it_is_unavailable(self):
         printed = run_in_a_new_process(
             "import test_webgpu as tests\n"
-            "tests.register()\n"
+            "tests.register_webgpu_plugin()\n"
             "try: tests.WebGpuTest().prepare({})\n"
             "except RuntimeError as error: print(error)\n",
             *WITHOUT_DEVICES,

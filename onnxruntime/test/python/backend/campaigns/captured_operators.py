@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from helpers.execution_providers import register_webgpu_plugin
 from onnx import ModelProto, TensorProto, helper
 
 import onnxruntime
@@ -176,10 +177,8 @@ def _captures(variant: Variant) -> Iterator[Seen]:
 
 def _check(operator: str) -> int:
     """Capture all variants of an operator, and print the numbers. Return whether a permitted graph was stale."""
-    import onnxruntime_ep_webgpu  # noqa: PLC0415
-
     onnxruntime.set_default_logger_severity(4)
-    onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+    register_webgpu_plugin()
     counts: collections.Counter = collections.Counter()
     for variant in itertools.chain(variants(), node_tests()):
         if variant.operator != operator:

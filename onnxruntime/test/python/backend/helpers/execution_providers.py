@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 import os
 import subprocess
@@ -85,15 +86,22 @@ def add_openvino(options: onnxruntime.SessionOptions, settings: dict[str, str]) 
         options.add_provider(OPENVINO, settings)
 
 
-def set_up_webgpu_plugin() -> None:
-    """Register the plugin EP for WebGPU until the tests of a module end, or skip these tests."""
+def register_webgpu_plugin() -> bool:
+    """Register the plugin EP for WebGPU, unless the EP is there, and return whether it is."""
+    if WEBGPU in onnxruntime.get_available_providers():
+        return True
     try:
         import onnxruntime_ep_webgpu  # noqa: PLC0415
     except ImportError:
-        missing = "onnxruntime-ep-webgpu is not installed"
-    else:
-        if WEBGPU not in onnxruntime.get_available_providers():  # another module's tests may have come first
-            onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+        return False
+    onnxruntime.register_execution_provider_library(WEBGPU, onnxruntime_ep_webgpu.get_library_path())
+    return True
+
+
+def set_up_webgpu_plugin() -> None:
+    """Register the plugin EP for WebGPU until the tests of a module end, or skip these tests."""
+    missing = "onnxruntime-ep-webgpu is not installed"
+    if importlib.util.find_spec("onnxruntime_ep_webgpu") and register_webgpu_plugin():
         if any(device.ep_name == WEBGPU for device in onnxruntime.get_ep_devices()):
             unittest.addModuleCleanup(onnxruntime.unregister_execution_provider_library, WEBGPU)
             return
