@@ -16,7 +16,7 @@ from helpers.processes import CUDA, OPENVINO, permit, process_with
 import onnxruntime.backend
 from onnxruntime import SessionOptions
 from onnxruntime.backend.allowlist.facts import RELEASE
-from onnxruntime.backend.applied import settings
+from onnxruntime.backend.applied import nodes, settings
 from onnxruntime.backend.session.creation import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
@@ -82,6 +82,13 @@ class ReadBackTest(unittest.TestCase):
         self.assertEqual(result.unconfirmed, {OPENVINO: {"num_of_threads": "2"}})
         with self.assertRaisesRegex(RuntimeError, "'load_config'.*but ORT reports '{}'"):
             settings.confirm(self.session(**{OPENVINO: {"load_config": "{}"}}), wanted)
+
+
+class OperatorsTest(unittest.TestCase):
+    def test_the_most_frequent(self):
+        for count, end in ((5, "op4 1"), (6, "and 1 other operator"), (7, "and 2 other operators")):
+            operators = {f"op{number}": 1 for number in range(count)}
+            self.assertEqual(nodes.most_frequent(operators).split(", ")[-1], end)
 
 
 if __name__ == "__main__":

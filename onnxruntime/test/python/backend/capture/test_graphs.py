@@ -39,6 +39,7 @@ from onnxruntime.backend import Cancellation, InputError, NotPermittedError, Run
 from onnxruntime.backend.capture import graphs
 from onnxruntime.backend.locks import GPU
 from onnxruntime.backend.provider_names import CAPTURE_SWITCHES
+from onnxruntime.backend.runs.settings import RunSettings
 
 setUpModule = capture.set_up
 X = data(0, 3, 4)
@@ -304,6 +305,8 @@ class IdTest(unittest.TestCase):
             for settings in ({"logid": "a"}, {"logid": "b"}, {}):
                 rep.run([X], **settings)
         self.assertEqual(seen, ["a", "b", ""])
+        call = RunSettings({}, {})
+        self.assertIs(graph.options(call), graph.options(call))
 
     def test_a_session_of_the_caller(self):
         session = open_session(chain())

@@ -66,6 +66,9 @@ class ArgumentsTest(CommandTest):
                     # A verb in lower case starts the text, and a word, a number or a parenthesis ends it.
                     self.assertRegex(action.help, r"(?s)\A[a-z].*[ '=(_]([a-z]+|[A-Z]+|[\d.e-]+)\)?\Z")
             self.assertRegex(command.description, r"(?s)\A[A-Z].*\.\n*\Z")
+        for action in commands._choices_actions:
+            first, *_ = commands.choices[action.dest].description.split(".")
+            self.assertEqual(action.help.lower(), first.lower())
 
     def test_mistakes(self):
         for words, why in (
