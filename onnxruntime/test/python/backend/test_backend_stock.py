@@ -19,7 +19,7 @@ import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError, backend, prepare
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.capi.onnxruntime_pybind11_state import EPFail
+from onnxruntime.capi.onnxruntime_pybind11_state import EPFail, Fail
 
 CPU = "CPUExecutionProvider"
 DEVICE = onnxruntime.get_device()
@@ -69,6 +69,9 @@ class ApiTest(unittest.TestCase):
             rep, own = prepare(two_nodes()), prepare(open_session())
         inner = rep.session._sess = own.session._sess = mock.Mock()
         inner.is_webgpu_graph_capture_enabled.return_value = False
+        inner.run.side_effect = Fail("failed")
+        self.assertRaises(Fail, rep.run, [X])
+        inner.run.assert_called_once()
         inner.run.side_effect = EPFail("a device is gone")
         self.assertFalse(rep.session._enable_fallback)
         with self.assertRaisesRegex(EPFail, "a device is gone"):
