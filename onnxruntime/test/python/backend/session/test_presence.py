@@ -98,8 +98,13 @@ class DeviceTest(unittest.TestCase):
     def test_an_unsupported_one_opens_no_session(self):
         for device in ("CUDA", "CUDA:0", "CPU:1", "NPU", "", "cpu", b"CPU"):
             for options in (None, {CPU: {}}):
-                with process_with(), no_session_opens(), self.assertRaisesRegex(RuntimeError, "not supported"):
+                with (
+                    process_with(),
+                    no_session_opens(),
+                    self.assertRaisesRegex(RuntimeError, "not supported") as raised,
+                ):
                     prepare(options, device)
+                self.assertEqual(CUDA in str(raised.exception), device in ("CUDA", "CUDA:0"))
 
 
 class RegistrationTest(unittest.TestCase):
