@@ -106,7 +106,7 @@ def _of_package(name: str) -> tuple[str, str]:
     package = importlib.import_module(name)
     if not hasattr(package, "get_ep_name") or not hasattr(package, "get_library_path"):
         raise ValueError(
-            "the package has no get_ep_name() and get_library_path(). If its library contains an EP, specify "
+            "the package lacks get_ep_name() or get_library_path(). If its library contains an EP, specify "
             "EP=LIBRARY. If it contains custom operators, specify the package as an extension"
         )
     return package.get_ep_name(), os.fsdecode(package.get_library_path())
