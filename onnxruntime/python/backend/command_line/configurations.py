@@ -99,7 +99,7 @@ def _providers(permit: Permit) -> list[dict]:
     """Return the specified EPs, each with its options as ORT would receive them."""
     providers = []
     for name, settings in permit.providers.items() if permit.explicit else ():
-        kind = permit.kinds.get(name, "")
+        kind = permit.kinds.get(name)
         if not kind:  # the first kind that has all of these options
             kind = next(kind for kind, table in PROVIDERS[name].items() if settings.keys() <= table.keys())
         options = option_texts(name, kind, settings)
@@ -108,8 +108,9 @@ def _providers(permit: Permit) -> list[dict]:
 
 
 def _remove(specified: dict, refusal: NotPermittedError) -> None:
-    """Remove a refused setting, so that the next problem appears. Without a name, remove all settings of its part."""
+    """Remove a refused setting, so that the next problem appears. Its name can be empty."""
     *outer, last = filter(None, (refusal.keyword, refusal.provider, refusal.key))
     for name in outer:
         specified = specified[name]
-    del specified[last]
+    if refusal.key or specified[last].pop("", None) is None:
+        del specified[last]

@@ -132,7 +132,7 @@ class CheckTest(CommandTest):
                 ABSENT: {"enable_cann_graph": 7, "no_such": 1, "npu_mem_limit": 2**30},
                 CUDA: [],
             },
-            "session_config": {"": 1},
+            "session_config": {"": 1, "x": 1},
             "run_config": {"gpu_graph_id": 5000, "line\nbreak": 1},
             "session_options": [],
         }
@@ -140,7 +140,7 @@ class CheckTest(CommandTest):
             *((keyword, "", "") for keyword in ("sesion_config", "extensions", "session_options")),
             *(("provider_options", ep, "") for ep in ("NoSuchExecutionProvider", CUDA)),
             *(("provider_options", ABSENT, name) for name in ("enable_cann_graph", "no_such")),
-            ("session_config", "", ""),
+            *(("session_config", "", name) for name in ("", "x")),
             *(("run_config", "", name) for name in ("gpu_graph_id", "line\nbreak")),
         ]
         self.assertCountEqual(self.problems(config), expected)
