@@ -8,8 +8,6 @@ Tasks have variables: ``make try FILE=locks TEST="-k NAME"``, or ``nox -s try --
 ``BASE_cpu=onnxruntime==1.30.0`` selects another stock wheel for the environment ``cpu``.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

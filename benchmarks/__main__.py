@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Measure the cost of the backend: ``python -m benchmarks [SUBJECT...]``, see docs/benchmarks.md."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import importlib

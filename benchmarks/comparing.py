@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Latencies that ``run`` and ``compare`` measure beside another configuration, and alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from benchmarks import models

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Defines a comparison: the backend and the same work by hand, the judged figure, and its limit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from statistics import quantiles
 from typing import NamedTuple

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Many threads on one prepared model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Two threads on one prepared model, in a Python without the global interpreter lock (``--free-threaded``)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial

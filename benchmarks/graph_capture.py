@@ -11,8 +11,6 @@ On the software CUDA, the benchmark measures the time of the host, which graphs 
 included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 

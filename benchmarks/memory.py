@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Memory that preparing takes at its peak, and that many runs leave behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

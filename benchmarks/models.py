@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The models that are measured, and inputs for them."""
 
-from __future__ import annotations
-
 import importlib.resources
 
 import numpy as np

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Runs of one session on OpenVINO in one and two threads, beside those of a bare session: ``make bench-openvino``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The cost of preparing a model, of checking settings, of a one-shot run and of the import."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Keeps the last results in a file, and finds the rows that became slower."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Presents the rows of the benchmark: as text, as JSON, as a table of a document, and as a picture."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The cost of a run, on one session that both sides use."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Measures in interleaved rounds, and reports whether other processes disturbed the measurement."""
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Measures one comparison in this process: ``python -m benchmarks.worker SUBJECT NUMBER ROUNDS`` prints the samples."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

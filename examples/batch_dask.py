@@ -9,8 +9,6 @@
 and the folder under the same path. For local workers, magika can also be in the folder ``models``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import Counter

@@ -7,8 +7,6 @@
 ``ORT_ONNX_BACKEND_CONFIG='{"extensions": ["onnxruntime_extensions"]}' python examples/extensions.py``
 """
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

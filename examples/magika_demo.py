@@ -10,8 +10,6 @@ label of each file. The ``magika`` package contains the model, its settings, and
 folder ``models`` of the current folder.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -12,8 +12,6 @@ babble::
 To install the model without the package's requirements, run ``pip install --no-deps --target . silero-vad``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import wave

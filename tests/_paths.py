@@ -5,8 +5,6 @@
 """The root of this repository. The import of this module makes the modules of the tools and of the backend's tests
 importable. Its name precedes theirs, so that isort keeps it first."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -14,8 +14,6 @@ program, ``--config`` specifies the keyword arguments of ``prepare`` as JSON. Th
 compares this backend, the stock backend, and sessions without a backend.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import ctypes
@@ -186,7 +184,7 @@ class BareBackend(Backend):
         return device == "CPU"
 
     @classmethod
-    def prepare(cls, model, device="CPU", **kwargs) -> BareRep:
+    def prepare(cls, model, device="CPU", **kwargs) -> "BareRep":
         return BareRep(InferenceSession(model.SerializeToString(), providers=onnxruntime.get_available_providers()))
 
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Runs the example for Dask alone, and on a cluster of other processes: a scheduler and two workers on 127.0.0.1."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """A small stock distribution to build on, and child processes, for the tests of the wheel."""
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import os

@@ -8,8 +8,6 @@ Every function of ``PATTERNS`` is one pattern. Its outcome is its result, or the
 and its warnings. ``test_stock_comparison.py`` runs this program with this backend and with the stock backend.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import inspect

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Values of inputs that programs pass to ``onnxruntime.backend``, each with its model."""
 
-from __future__ import annotations
-
 import decimal
 
 import numpy as np

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The benchmark judges steady figures only, and finds rows that became slower."""
 
-from __future__ import annotations
-
 import unittest
 
 import _paths

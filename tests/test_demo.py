@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The demo returns the labels of the magika package, which runs the same model in its own session."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -16,8 +16,6 @@ targets, files, and packages in such a block must exist. A text block immediatel
 output of that block, and ``...`` matches any text.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import doctest
 import importlib.util

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The installed wheel is the stock wheel with this tree's backend, and the documents contain its versions."""
 
-from __future__ import annotations
-
 import csv
 import importlib.metadata
 import io

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The function of docs/services.md whose run Ctrl-C ends: an interrupt ends it, and other errors reach the caller."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The tool for a new release finds what it must report, and changes no file of this tree. Nothing is downloaded."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

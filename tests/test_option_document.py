@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The reference contains every permitted entry of the tables."""
 
-from __future__ import annotations
-
 import re
 import unittest
 

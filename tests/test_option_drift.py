@@ -8,8 +8,6 @@ Tests also show that the check reports a new name. While the libraries are read,
 main library, in the forms that a compiler gives to names.
 """
 
-from __future__ import annotations
-
 import re
 import unittest
 from importlib import metadata

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """setup.py builds the stock wheel with this tree's backend, and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import unittest

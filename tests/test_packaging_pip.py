@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """pip builds, installs and uninstalls the wheel of setup.py."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The pull requests for ORT apply to the stock backend, are small, and pass ORT's linter."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The report of conformance tests: results, operators, reasons of failures, and texts of other people."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import importlib.util

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The JSON Schema of configurations accepts all settings that the allowlist permits, and its file is current."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import unittest

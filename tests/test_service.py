@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The example of a service answers errors of clients with 4xx, and never with 500."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -8,8 +8,6 @@ The patterns of ``stock_patterns.py`` run with this backend, and with the stock 
 ``ORT_STOCK_PYTHON`` is the Python of an environment with that wheel (``make test`` sets it).
 """
 
-from __future__ import annotations
-
 import decimal
 import json
 import os

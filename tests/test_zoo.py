@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of ``zoo.py``: which models it finds, and which results make it fail."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """A program of a user, which `make lint` type-checks and nothing runs: the types that the documented API has for it."""
 
-from __future__ import annotations
-
 from typing import assert_type
 
 import numpy as np

@@ -11,8 +11,6 @@ include ONNX's series, which needs pytest, and onnx as ``onnxruntime/test/python
 specifies it.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

@@ -15,8 +15,6 @@ outputs of the CPU EP within the precision of the EP, the backend must run the m
 status is 1 if a model is wrong or refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

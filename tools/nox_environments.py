@@ -8,8 +8,6 @@ An environment is a folder ``.nox/NAME`` with a wheel of this tree and the packa
 session creates it, and updates it after an edit of the backend or of the packages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

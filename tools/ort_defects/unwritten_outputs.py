@@ -14,8 +14,6 @@ patterns. The exit status is 1 if such an operator is not in KNOWN. PART selects
 In this backend: not prevented, but docs/security.md lists the operators that do so for tensors without elements.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import multiprocessing

@@ -9,8 +9,6 @@ without the conditions on release, machine, and other settings. ``python backend
 writes the file into docs/, or into the folder.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -12,8 +12,6 @@ patch for each step. ``test`` tests each step with this Python, and compares it 
 runs ORT's own tests. The option ``--stock`` is the folder ``onnxruntime/backend`` of a stock wheel.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -17,8 +17,6 @@ with the reason. Two kinds of survivors are none: tests on CUDA or WebGPU detect
 the record contains only the first caller of a cached function.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Runs in the copies of ``backend_mutants.py``: ``cover`` records the lines of tests, and ``work`` tries mutants."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

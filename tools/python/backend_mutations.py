@@ -7,8 +7,6 @@
 A change negates a condition, swaps a comparison or its bound, adds one to an integer, or drops a statement.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import NamedTuple

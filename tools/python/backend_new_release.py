@@ -12,8 +12,6 @@ accepts the release. No file of this tree changes. A later call for the same rel
 The exit status is 0 if nothing is to be done.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

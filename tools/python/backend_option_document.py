@@ -7,8 +7,6 @@
 The command ``python backend_option_document.py [FOLDER]`` writes it into docs/, or into the folder.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

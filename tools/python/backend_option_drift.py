@@ -23,8 +23,6 @@ the middle of a known name. Names that code for AVX composes are not found, but 
 On macOS and on Arm, only keys are found.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

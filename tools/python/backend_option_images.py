@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Reads a native library, an ELF, PE or Mach-O file: its sections, functions, and pointers."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import NamedTuple

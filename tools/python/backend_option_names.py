@@ -10,8 +10,6 @@ module finds the pieces and puts them together by the address that they are stor
 the code of x86-64; of other CPUs it reads the data only. ``backend_option_images.py`` reads the files.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import re

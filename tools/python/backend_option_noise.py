@@ -7,8 +7,6 @@
 The check would miss an option of the same name. Keep the list short.
 """
 
-from __future__ import annotations
-
 
 def _because(reason: str, *texts: str) -> dict[str, str]:
     return dict.fromkeys(texts, reason)

@@ -8,8 +8,6 @@ A file is a report of the pytest plugin ``onnxruntime.backend.conformance``. The
 each result, and the most frequent reasons of failures. It requires pandas, and does not require ONNX Runtime.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

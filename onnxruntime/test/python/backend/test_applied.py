@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of comparing a session with its permit, and of the reports about it."""
 
-from __future__ import annotations
-
 import unittest
 from types import SimpleNamespace
 from unittest import mock

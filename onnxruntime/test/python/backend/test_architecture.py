@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Checks the structure of the package: imports point down, without a circle."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import sys

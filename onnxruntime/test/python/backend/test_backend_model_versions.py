@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of models that are too new, or need an operator that ORT lacks: a skip as in stock, or ORT's error."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import tempfile

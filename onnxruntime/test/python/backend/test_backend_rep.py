@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """A prepared model besides its runs: closing, ``with``, ``repr``, pickling."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import itertools

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the interface of the stock backend."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 from unittest import mock

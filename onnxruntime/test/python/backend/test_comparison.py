@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Comparisons: blocks of runs, ratios with intervals, differences of outputs, random inputs, and ``compare``."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

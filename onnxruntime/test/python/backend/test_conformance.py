@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the pytest plugin that reports the outcome and the EPs of each test, also if a test ends its process."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests the built-in CUDA EP (onnxruntime-gpu): on a GPU or the software CUDA, and the errors without a device."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

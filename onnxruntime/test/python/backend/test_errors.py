@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests errors.py: the line at which a warning is given, and errors that reach other processes."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import unittest

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests the lock of sessions on CUDA and WebGPU: who waits, who does not, and calls in the middle of a call."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

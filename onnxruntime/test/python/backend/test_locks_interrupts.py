@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests that no error and no interrupt leaves a lock of sessions taken."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

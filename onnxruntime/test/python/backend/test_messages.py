@@ -7,8 +7,6 @@
 ``...`` in a text matches any text: names of this machine or release, and ORT's own words.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

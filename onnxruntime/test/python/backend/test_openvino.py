@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the built-in OpenVINO EP (onnxruntime-openvino)."""
 
-from __future__ import annotations
-
 import os
 import signal
 import unittest

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests which parts a session has, when their modules are imported, and Python without a global interpreter lock."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 from collections.abc import Callable

@@ -8,8 +8,6 @@ Qualcomm's EP computes on a simulator. The OpenVINO EP reports Intel hardware on
 another CPU, these tests correct the vendor in ORT's record of the CPU, because OpenVINO supports this CPU, too.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import textwrap

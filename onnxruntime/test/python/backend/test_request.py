@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of requests: the keyword arguments of ``prepare`` and ``run``."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -7,8 +7,6 @@
 test_software_cuda_kernels.py compares its kernels with the CPU EP.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

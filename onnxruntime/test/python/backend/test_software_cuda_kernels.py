@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Compares each kernel of the software CUDA (with_software_cuda.sh) with the CPU EP."""
 
-from __future__ import annotations
-
 import itertools
 import unittest
 import warnings

@@ -7,8 +7,6 @@
 A GPU does it, and so does ``with_software_gpu.sh`` on a machine that has none.
 """
 
-from __future__ import annotations
-
 import os
 import unittest
 from concurrent.futures import ThreadPoolExecutor

@@ -4,11 +4,10 @@
 # --------------------------------------------------------------------------
 """Tests of the permitted attributes: each value is set, and each default of the tables is ORT's."""
 
-from __future__ import annotations
-
 import unittest
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.allowlist import run_attributes, session_attributes
 from helpers.models import no_session_opens, two_nodes

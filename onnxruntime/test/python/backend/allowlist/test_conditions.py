@@ -4,14 +4,13 @@
 # --------------------------------------------------------------------------
 """Tests of the conditions of session and run config keys: settings without effect, and values that are refused."""
 
-from __future__ import annotations
-
 import textwrap
 import unittest
 import warnings
 from collections.abc import Callable
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.allowlist import NEWEST, permit, session_config
 from helpers.children import run_code

@@ -8,8 +8,6 @@ Each key is set through the backend, and something observable differs from the d
 listed with the reason.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -22,6 +20,7 @@ from functools import partial
 from typing import NamedTuple
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers import observable_models as models
 

@@ -4,11 +4,10 @@
 # --------------------------------------------------------------------------
 """Tests of allowlist/look_up.py with hostile input. No session is created."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 
+import _above
 import numpy as np
 from helpers.allowlist import NEWEST, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.hostile_values import Int, Loud, NumpyStr, Str

@@ -8,13 +8,12 @@ First, each name and value is checked, argument by argument, and then all condit
 warning.
 """
 
-from __future__ import annotations
-
 import os
 import unittest
 import warnings
 from unittest import mock
 
+import _above
 from helpers.allowlist import NEWEST, having
 from helpers.environment import environment
 

@@ -10,8 +10,6 @@ with texts that their kinds allow. This file checks the texts without the parser
 is the number of examples (default: 2500). The examples are the same in each run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json
@@ -24,6 +22,7 @@ from collections import Counter
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.allowlist import TABLES, bounds, listed_values
 from helpers.hostile_values import Int, Str

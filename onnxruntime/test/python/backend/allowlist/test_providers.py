@@ -4,12 +4,11 @@
 # --------------------------------------------------------------------------
 """The tables of provider options: what each entry says, the texts that an EP receives, and options that need others."""
 
-from __future__ import annotations
-
 import json
 import re
 import unittest
 
+import _above
 from helpers.allowlist import NEWEST, TABLES, listed_values, permit
 
 import onnxruntime

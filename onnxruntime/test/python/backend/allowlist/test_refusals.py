@@ -4,12 +4,11 @@
 # --------------------------------------------------------------------------
 """Each refused name and value of the frozen lists is refused, and each name of the tables is in a list."""
 
-from __future__ import annotations
-
 import unittest
 from collections.abc import Iterator
 from unittest import mock
 
+import _above
 from helpers.allowlist import TABLES, permit, run_attributes, run_config, session_attributes, session_config
 from helpers.refused import BOUNDS, CHOICES, REFUSED, REFUSED_VALUES
 

@@ -4,11 +4,10 @@
 # --------------------------------------------------------------------------
 """Tests of allowlist/suggestions.py: similar names, the argument of a name, and the forms of InferenceSession."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 
+import _above
 import numpy as np
 from helpers.models import open_session, two_nodes
 from helpers.processes import process_with

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the value kinds: the accepted values, the rendered text, and hostile values."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import sys
@@ -14,6 +12,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
 

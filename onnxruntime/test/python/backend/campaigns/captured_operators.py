@@ -14,8 +14,6 @@ without a change of outputs (*unmoved*) proves nothing. The exit status is 1 if 
 Each operator runs in its own process, because some variants terminate it.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import subprocess

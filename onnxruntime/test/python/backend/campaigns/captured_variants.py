@@ -9,8 +9,6 @@ Of TopK, Einsum, Resize and DFT, those of ONNX (:func:`node_tests`) are enough.
 ``campaigns/captured_operators.py`` captures them on the WebGPU EP.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator

@@ -18,8 +18,6 @@ tables of the allowlist. It prepares and runs the model with these settings, and
 The EPs are the CPU EP and, if this ORT contains it, the built-in OpenVINO EP. Only ORT, onnx and numpy are required.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import gc

@@ -8,8 +8,6 @@ The tests run on a GPU, or on the software CUDA of ``make test-cuda``. Its setti
 ``SOFTCUDA_CAPTURE_US`` change the time of the work and the duration of a capture.
 """
 
-from __future__ import annotations
-
 import os
 import textwrap
 import threading
@@ -21,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
+import _above
 from helpers.capture import CUDA_DEVICES, ORDINARY, Checked, chain, data, graphs_of, in_threads, needs_cuda, prepare
 from helpers.captured_models import transformer_block
 from helpers.children import run_code

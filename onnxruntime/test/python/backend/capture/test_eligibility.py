@@ -4,12 +4,11 @@
 # --------------------------------------------------------------------------
 """Tests which models may be captured, the comparison of a replay, and TensorRT's graph. No device is needed."""
 
-from __future__ import annotations
-
 import unittest
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.models import parsed, two_nodes
 from helpers.threads import needs_global_lock

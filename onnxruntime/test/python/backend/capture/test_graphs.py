@@ -4,14 +4,13 @@
 # --------------------------------------------------------------------------
 """Tests graph capture on the EP of this environment: CUDA (or ``with_software_cuda.sh``), or the plugin for WebGPU."""
 
-from __future__ import annotations
-
 import time
 import unittest
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers import capture, captured_models
 from helpers.capture import (

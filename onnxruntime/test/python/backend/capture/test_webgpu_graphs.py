@@ -7,11 +7,10 @@
 The tests run on a GPU, or under ``with_software_gpu.sh``. ``campaigns/captured_operators.py`` runs all variants.
 """
 
-from __future__ import annotations
-
 import unittest
 from unittest import mock
 
+import _above
 import numpy as np
 from campaigns.captured_operators import COPIES, Seen, see
 from campaigns.captured_variants import variants

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests the thread that executes captured runs for other threads. No device is needed."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading
@@ -14,6 +12,7 @@ import unittest
 import weakref
 from unittest import mock
 
+import _above
 from helpers.locks import Held, at_each_step
 from helpers.threads import needs_global_lock
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The ``check`` command: validates a configuration without a model, and loads nothing that it specifies."""
 
-from __future__ import annotations
-
 import json
 import platform
 import sys
@@ -13,6 +11,7 @@ import unittest
 import warnings
 from unittest import mock
 
+import _above
 from helpers.command_line import ABSENT, CPU, SHRINKING, SPINNING, WRITES, CommandTest, Ran
 from helpers.environment import environment
 from helpers.models import no_session_opens

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The commands ``info`` and ``inspect``: versions, the EPs of this process, and what they take of a model."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import json
@@ -16,6 +14,7 @@ import unittest
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers.command_line import ABSENT, CPU, VARIABLE, CommandTest, Ran
@@ -30,7 +29,7 @@ IN_CHILD = "in_child"
 WORKS = {"kind": "built-in", "devices": [], "works": True, "reason": "", "operators_on_cpu": {}, "runs_alone": ""}
 
 
-def wheels(*names: str) -> mock.mock._patch:
+def wheels(*names: str):
     return mock.patch.object(importlib.metadata, "packages_distributions", lambda: {"onnxruntime": names})
 
 

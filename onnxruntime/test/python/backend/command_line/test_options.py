@@ -4,11 +4,10 @@
 # --------------------------------------------------------------------------
 """The ``options`` command: permitted and refused options."""
 
-from __future__ import annotations
-
 import unittest
 from types import SimpleNamespace
 
+import _above
 from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest
 
 from onnxruntime.backend.allowlist import attributes, run_config, session_config

@@ -4,14 +4,13 @@
 # --------------------------------------------------------------------------
 """The layout of tables, colors, arguments, and mistakes in the arguments."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import unittest
 from unittest import mock
 
+import _above
 from helpers.command_line import CommandTest, Ran
 
 from onnxruntime.backend.command_line import main, options, output

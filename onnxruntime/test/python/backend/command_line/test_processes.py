@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The command line as a process: its streams, exit statuses, and tables on terminals."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,6 +11,7 @@ import sys
 import unittest
 from unittest import mock
 
+import _above
 from helpers.children import run_code
 from helpers.command_line import CPU, SPINNING, CommandTest, Ran
 from helpers.models import model, parsed, two_nodes

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The ``run`` command: its result and its tables, settings of the command line, and mistakes."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
@@ -14,6 +12,7 @@ import shlex
 import unittest
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.command_line import ABSENT, CPU, PREPACKING, SHRINKING, VARIABLE, WRITES, CommandTest, Ran
 from helpers.environment import environment

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the environment variable ``ORT_ONNX_BACKEND_CONFIG``."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -13,6 +11,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.environment import VARIABLE, environment
 from helpers.inputs import X

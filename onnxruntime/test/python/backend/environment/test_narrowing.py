@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of "permit" in ``ORT_ONNX_BACKEND_CONFIG``, which narrows the settings of callers."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import unittest
@@ -13,6 +11,7 @@ import warnings
 from pathlib import Path
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.allowlist import NEWEST, having
 from helpers.environment import VARIABLE, environment

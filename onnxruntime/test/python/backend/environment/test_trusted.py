@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the part "trusted" of ``ORT_ONNX_BACKEND_CONFIG``: the settings of the operator."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,6 +11,7 @@ import sys
 import unittest
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.command_line import CommandTest, Ran
 from helpers.environment import VARIABLE, environment

@@ -4,13 +4,12 @@
 # --------------------------------------------------------------------------
 """Tests of the explanations for a session that ORT did not create as requested."""
 
-from __future__ import annotations
-
 import re
 import unittest
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 from helpers.execution_providers import WEBGPU
 from helpers.processes import QNN, permit, process_with
 

@@ -4,14 +4,13 @@
 # --------------------------------------------------------------------------
 """Tests of the explanations for an EP that ORT cannot use."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
+import _above
 from helpers.execution_providers import CPU
 from helpers.processes import CUDA, OPENVINO, TENSORRT
 

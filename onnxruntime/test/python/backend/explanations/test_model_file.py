@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the errors for models that are no models: pages, pointers, other formats, truncated files, missing data."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -18,6 +16,7 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers.children import run_code

@@ -8,8 +8,6 @@ The backend recognizes an error by a pattern of its text. ``test_backend_model_v
 also causes such errors: those about operators that ORT lacks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util
@@ -21,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers import observable_models as observable

@@ -7,8 +7,6 @@
 The release is pinned nowhere: it is the newest one that an entry of the tables requires.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from unittest import mock
 

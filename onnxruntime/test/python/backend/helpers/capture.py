@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Models and checks for tests of graph capture, on the EP of this environment: CUDA, else the plugin EP for WebGPU."""
 
-from __future__ import annotations
-
 import unittest
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

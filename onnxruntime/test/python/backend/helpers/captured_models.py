@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Real blocks of models for graph capture, as exporters write them: a convolutional net and a transformer block."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

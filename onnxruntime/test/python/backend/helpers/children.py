@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Shared by the tests: runs a program in a new process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Mapping

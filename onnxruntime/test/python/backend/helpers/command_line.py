@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Shared by the tests of the command line: executes a command in this process and keeps its output."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

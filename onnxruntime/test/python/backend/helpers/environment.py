@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """The environment variable with the backend's configuration, for a block of a test."""
 
-from __future__ import annotations
-
 import json
 import os
 from unittest import mock

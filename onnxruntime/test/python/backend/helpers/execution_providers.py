@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Shared by the tests of execution providers: a model that any EP can run alone, and checks of the EP that ran."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import json

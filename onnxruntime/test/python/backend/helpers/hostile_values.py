@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Hostile values: subclasses of the accepted types that change their value, and a class whose code must never run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Models with one input of any type, and the check of an ``InputError``."""
 
-from __future__ import annotations
-
 import functools
 import unittest
 

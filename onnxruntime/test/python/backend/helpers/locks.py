@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Calls that take the locks of sessions, and exceptions at any step of a call."""
 
-from __future__ import annotations
-
 import dis
 import sys
 import threading

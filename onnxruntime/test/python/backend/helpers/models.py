@@ -7,8 +7,6 @@
 IR version and opset are fixed: the newest that onnx writes may be too new.
 """
 
-from __future__ import annotations
-
 import sys
 import unittest
 from collections.abc import Callable, Sequence
@@ -127,7 +125,7 @@ def caught(call: Callable) -> Exception | None:
     return None
 
 
-def cancelled() -> onnxruntime.backend.Cancellation:
+def cancelled() -> "onnxruntime.backend.Cancellation":
     """Return a cancellation that ends a run at its first node. The caller imports the backend."""
     cancellation = onnxruntime.backend.Cancellation()
     cancellation.cancel()

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Small models on which a session or run config key shows, each as the bytes of an ONNX file."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from functools import cache

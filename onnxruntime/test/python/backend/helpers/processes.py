@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Processes in which ORT reports other EPs than it has, for tests that need no hardware."""
 
-from __future__ import annotations
-
 import contextlib
 from types import SimpleNamespace
 from unittest import mock

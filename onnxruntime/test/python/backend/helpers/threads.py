@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Shared by the tests: runs functions in threads, and acts at every moment of a call."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import unittest

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of custom operator libraries: the environment registers each library once, and a check imports nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os
@@ -16,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers.environment import environment

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of plugin EPs from the environment: each is registered once per process, and a check imports nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -16,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from unittest import mock
 
+import _above
 from helpers.environment import environment
 from helpers.locks import at_each_step
 from helpers.models import no_session_opens, two_nodes

@@ -4,13 +4,12 @@
 # --------------------------------------------------------------------------
 """Tests of the models whose runs may be parallel on OpenVINO, since the shapes of inputs decide all others."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import onnx
 from helpers.models import parsed
 from onnx.backend.test.case import node

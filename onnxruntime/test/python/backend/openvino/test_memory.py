@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the memory that runs on OpenVINO read and write: no run changes memory of another one, or of the caller."""
 
-from __future__ import annotations
-
 import unittest
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +11,7 @@ from functools import partial
 from itertools import product
 from random import Random
 
+import _above
 import numpy as np
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, needs_openvino
 from helpers.models import caught, on_cpu, parsed, same_array

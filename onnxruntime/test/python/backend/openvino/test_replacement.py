@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the replacement of an OpenVINO session after a failed run."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 import unittest
@@ -17,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, add_openvino, needs_openvino

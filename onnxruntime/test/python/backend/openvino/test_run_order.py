@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the order of runs on OpenVINO, with sessions and runs that are functions of a test."""
 
-from __future__ import annotations
-
 import unittest
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +11,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.locks import Held, at_each_step
 

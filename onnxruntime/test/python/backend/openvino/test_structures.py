@@ -4,12 +4,11 @@
 # --------------------------------------------------------------------------
 """Tests of the two structures that are refused on the built-in OpenVINO EP, and of models that look similar."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 from types import SimpleNamespace
 
+import _above
 import numpy as np
 from helpers.execution_providers import HAS_BUILT_IN_OPENVINO, OPENVINO, add_openvino
 from helpers.models import on_cpu, parsed

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Inputs without elements: a run that is right on a session without the backend is right on a prepared model."""
 
-from __future__ import annotations
-
 import unittest
 
 import numpy as np

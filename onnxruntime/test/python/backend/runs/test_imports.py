@@ -4,11 +4,10 @@
 # --------------------------------------------------------------------------
 """Tests that no run imports a module: an interrupt during an import can leave Python's import lock taken."""
 
-from __future__ import annotations
-
 import os
 import unittest
 
+import _above
 from helpers.children import run_code
 from helpers.execution_providers import CPU, OPENVINO, WEBGPU
 

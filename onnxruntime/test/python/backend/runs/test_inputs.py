@@ -4,13 +4,12 @@
 # --------------------------------------------------------------------------
 """Checks the inputs of runs: the values that belong to each input, and the errors for inputs that do not match."""
 
-from __future__ import annotations
-
 import unittest
 import warnings
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.inputs import LIMITS, InputTestCase, X, identity, vectorizer
 from helpers.models import model, on_cpu, parsed, three_inputs, two_nodes

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Checks runs with a time limit and runs that another thread or a signal handler cancels."""
 
-from __future__ import annotations
-
 import _thread
 import ctypes
 import os
@@ -17,6 +15,7 @@ from collections.abc import Callable
 from typing import NoReturn
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Float, NumpyInt

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Checks the outputs of runs: every element type to ORT and back, and that each output is an array of its own."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import pickle
@@ -14,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.inputs import LIMITS, X
 from helpers.models import BFLOAT16, NARROW, needs_narrow_types, on_cpu, parsed, same_array, two_nodes

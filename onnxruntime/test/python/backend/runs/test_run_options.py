@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Checks the settings of runs: run config entries and attributes of ``RunOptions``."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import gc
@@ -19,6 +17,7 @@ from types import MappingProxyType
 from typing import ClassVar
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.hostile_values import Str

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Checks the values of inputs: every kind of value that a caller can pass, and values that do not fit the type."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import decimal
@@ -16,6 +14,7 @@ import reprlib
 import sys
 import unittest
 
+import _above
 import numpy as np
 from helpers.children import run_code
 from helpers.inputs import InputTestCase, X, cast, identity, vectorizer

@@ -4,14 +4,13 @@
 # --------------------------------------------------------------------------
 """Tests of creating a session: the API that attaches each EP, and the EPs of the session."""
 
-from __future__ import annotations
-
 import os
 import unittest
 import warnings
 from types import SimpleNamespace
 from unittest import mock
 
+import _above
 import numpy as np
 from helpers.execution_providers import CPU, NO_CPU, WEBGPU
 from helpers.models import no_session_opens

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of free dimension overrides: they are applied, verified, and limited in memory and time."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 import tempfile
@@ -14,6 +12,7 @@ import time
 import unittest
 from unittest import mock
 
+import _above
 import numpy as np
 import onnx
 from helpers.children import run_code

@@ -4,13 +4,12 @@
 # --------------------------------------------------------------------------
 """Tests of the EPs and devices of a process."""
 
-from __future__ import annotations
-
 import os
 import unittest
 import warnings
 from unittest import mock
 
+import _above
 from helpers.execution_providers import CPU
 from helpers.models import no_session_opens
 from helpers.processes import CUDA, IDLE, OPENVINO, TENSORRT, permit, prepare, process_with

@@ -4,8 +4,6 @@
 # --------------------------------------------------------------------------
 """Tests of the state that the backend keeps for a session, and of its release under the lock of the device."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import itertools
@@ -14,6 +12,7 @@ import unittest
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
+import _above
 import numpy as np
 from helpers.locks import Held, at_each_step, in_alone, in_run
 from helpers.models import open_session, two_nodes
