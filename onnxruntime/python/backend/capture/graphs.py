@@ -179,7 +179,9 @@ class Capture:
         # TensorRT captures one graph, in the second run of the session, whatever the id.
         self._once = ep == TENSORRT
         self._of_thread = local()  # its graphs by key, None if the worker runs for the thread, and its last graph
-        self._of_all: dict[tuple, Graph] | None = {} if self._on_webgpu else None
+        # The graphs of the worker, or those of all threads on WebGPU. The worker itself keeps none: the lock alone
+        # releases graphs, because a release breaks the capture of another thread.
+        self._shared: dict[tuple, Graph] = {}
         self._threads = count(MOST_THREADS if self._once else 0)
         self._worker = Worker(partial(_set_device, self._device_id))
         self._turn: Any = RLock()  # the graphs share memory, so one replay follows another
@@ -189,12 +191,12 @@ class Capture:
         graphs = self._graphs_of_this()
         if graphs is not None:
             return self._run(graphs, feeds, call)
-        return self._worker.call(call.options, self._run, feeds, call)
+        return self._worker.call(call.options, self._run, self._shared, feeds, call)
 
     def _graphs_of_this(self) -> dict[tuple, Graph] | None:
         """Return the graphs of the calling thread, ``None`` if the worker runs for it."""
         if self._on_webgpu:
-            return self._of_all
+            return self._shared
         if self._device_id or GPU.other_devices:
             return None
         own = vars(self._of_thread)

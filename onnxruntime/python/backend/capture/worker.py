@@ -17,7 +17,7 @@ from onnxruntime.backend.waiting import check_terminated
 
 
 class Worker:
-    """A thread that calls functions for other threads, in their order, with graphs of its own."""
+    """A thread that calls functions for other threads, in their order."""
 
     def __init__(self, first: Callable[[], object]) -> None:
         """Let the thread begin with the call of a function, which raises no error."""
@@ -26,7 +26,7 @@ class Worker:
         self._has_begun = False
 
     def call(self, options: RunOptions | None, *call: Any) -> Any:
-        """Return the result of a function of the graphs. The run options can end the wait, but not the function."""
+        """Return the result of a function. The run options can end the wait, but not the function."""
         GPU.check_waits()
         if not self._has_begun:  # an interrupt can start two threads
             # The thread ends with this object. The callback is a C function: the end runs no code of Python.
@@ -52,12 +52,11 @@ class Worker:
 def _serve(_: weakref.ref, calls: SimpleQueue, first: Callable[[], object]) -> None:
     """Call functions until the worker has ended: then, the weak reference enters the queue."""
     GPU.workers.add(get_ident())
-    graphs: dict[tuple, Any] = {}
     first()
     while isinstance(call := calls.get(), tuple):
         done, function, *arguments = call
         try:
-            done.put((function(graphs, *arguments), None))
+            done.put((function(*arguments), None))
         except BaseException as error:
             done.put((None, error))
             first()  # a finalizer can have run a session of another device in this thread

@@ -131,7 +131,7 @@ class ThreadTest(unittest.TestCase):
         sessions = [session]
         del session
 
-        def work(_: dict) -> str:
+        def work() -> str:
             sessions.clear()
             GPU.run_alone(None, GPU.release_ended)
             self.assertEqual(threads, [])
@@ -160,6 +160,23 @@ class DeviceTest(unittest.TestCase):
                 checked.run(data(i, 1 + i % 2, 4), run_config=CONFIGS[i % 3])
         with other.rep.device_lock(), self.assertRaisesRegex(RuntimeError, "would wait for its own thread"):
             other.rep.run([X])
+
+    def test_a_worker_that_ends_releases_nothing(self):
+        """Without the lock, the release would break a capture of another thread."""
+        ends = threading.Event()
+        self.addCleanup(ends.set)
+
+        class Workers(set):
+            def discard(self, _: int) -> None:
+                ends.wait(60)
+
+        with mock.patch.object(GPU, "workers", Workers()):
+            other = Checked(chain(), device_id=1)
+            other.run(X)
+            gone = weakref.ref(graphs_of(other.rep)[0])
+            del other
+            GPU.release_ended()
+            self.assertIsNone(gone())
 
     def test_a_finalizer_that_changes_the_device(self):
         """The run in which it does so can fail. The next one is right."""
