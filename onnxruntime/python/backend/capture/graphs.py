@@ -325,8 +325,12 @@ class Capture:
 
 def _set_device(device_id: int) -> None:
     """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
+
+    def begin() -> None:
+        InferenceSession(model, None, [(CUDA, {"device_id": device_id})])  # and release it, while no thread is alone
+
     if device_id:
         copy = '<ir_version: 8, opset_import: ["": 17]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
         model = parser.parse_model(copy).SerializeToString()
         with suppress(Exception):  # then the runs fail, too
-            GPU.run(None, InferenceSession, model, None, [(CUDA, {"device_id": device_id})])
+            GPU.run(None, begin)

@@ -178,6 +178,16 @@ class DeviceTest(unittest.TestCase):
             GPU.release_ended()
             self.assertIsNone(gone())
 
+    def test_the_session_that_sets_the_device_is_released_in_its_call(self):
+        class Session:
+            def __init__(self, *_: object) -> None:
+                weakref.finalize(self, lambda: running.append(threading.get_ident() in GPU._running))
+
+        running = []
+        with mock.patch.object(graphs, "InferenceSession", Session):
+            graphs._set_device(1)
+        self.assertEqual(running, [True])
+
     def test_a_finalizer_that_changes_the_device(self):
         """The run in which it does so can fail. The next one is right."""
         plain, other = prepare(chain(), capture=False), Checked(chain(), device_id=1)
