@@ -21,14 +21,14 @@ from onnxruntime.backend.allowlist.look_up import permit_of, warn_or_reject
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIMITS, TRUSTED
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.environment import configuration, narrowing, trusted
+from onnxruntime.backend.environment import trusted, variable
 from onnxruntime.backend.errors import NotPermittedError, Place, reject, show, warn
 from onnxruntime.backend.explanations import model_file
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_ANY_DEVICE
 from onnxruntime.backend.runs.limits import Limits
 from onnxruntime.backend.session import creation, presence
-from onnxruntime.backend.session.state import is_of_ort, state_of
+from onnxruntime.backend.session.state import applied_in_prepare, is_of_ort, state_of
 
 
 class OnnxRuntimeBackend(Backend):
@@ -149,7 +149,7 @@ class OnnxRuntimeBackend(Backend):
         limits = _specified(**{name: kwargs.pop(name, None) for name in LIMITS})
         Limits(**limits)
         keywords = _specified(**{name: kwargs.pop(name, None) for name in KEYWORDS})
-        allowlist = narrowing.allowlist_of(configuration.read(), Process())
+        allowlist = variable.allowlist(variable.read(), Process())
         run_attributes = allowlist.attributes(RUN_ATTRIBUTES, request.read_mapping(request.ARGUMENTS, kwargs)).parsed
 
         # prepare does not accept attributes that only RunOptions has.
@@ -207,19 +207,19 @@ def _prepare_source(
         plugins.register(requested.environment["plugins"])
     try:
         process = presence.process(get_available_providers())
-        permit = permit_of(requested, narrowing.allowlist_of(requested.environment, process))
+        permit = permit_of(requested, variable.allowlist(requested.environment, process))
         presence.check_available(permit)
         if TRUSTED in requested.environment:
             permit = trusted.add(permit, requested.environment[TRUSTED], process)
-        construction = creation.Construction(
+        session, construction = creation.create(
             source,
             permit,
             SessionOptions(),
+            parts.for_permit(permit),
             libraries=requested.environment.get("extensions", ()),
             released_opsets=backend.allowReleasedOpsetsOnly,
             session_class=InferenceSession,
         )
-        session = creation.create(construction, parts.for_permit(permit))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
     state = state_of(session)
@@ -248,7 +248,7 @@ def _prepare_open(
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model  # it has the environment's entries already, and its caller's own entries win over them
     else:
-        applied = state_of(model).applied if is_of_ort(model) else None  # of prepare, which has just created it
+        applied = applied_in_prepare(model)
         rep = OnnxRuntimeBackendRep(model, applied=applied or settings.NOTHING_APPLIED)
         if applied is None:
             from_environment = ("run_config",)

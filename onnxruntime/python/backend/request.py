@@ -11,7 +11,7 @@ from typing import Any
 from onnxruntime.backend.allowlist.permit import Request
 from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import configuration, variable
 from onnxruntime.backend.errors import Place, reject, reject_type, show
 from onnxruntime.backend.provider_names import CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
 
@@ -37,12 +37,11 @@ def read_call(
     of_cuda = name in CUDA_DEVICE and index is not None
     if of_cuda:
         settings.setdefault("provider_options", {CUDA: {}})
-    request = Request(settings, attributes, name, index)
-    if environment:
-        request.environment = configuration.read()
-        for keyword in environment:
-            if keyword in request.environment:
-                _add_defaults(request, keyword, request.environment[keyword])
+    config = variable.read() if environment else NOTHING
+    request = Request(settings, attributes, name, index, config, from_environment=set())
+    for keyword in environment:
+        if keyword in config:
+            _add_defaults(request, keyword, config[keyword])
     if of_cuda:
         _add_index(settings["provider_options"], index)
     return request

@@ -122,7 +122,8 @@ def _each_device(text: str, **has: bool) -> bool:
 
 def capturing(options: Mapping[str, Texts]) -> list[str]:
     """Return the EPs that capture graphs, according to the texts of the options of each EP."""
-    return [ep for ep, texts in options.items() if is_on(texts.get(CAPTURE_SWITCHES.get(ep, ""), ""))]
+    switches = ((ep, texts.get(CAPTURE_SWITCHES.get(ep, ""))) for ep, texts in options.items())
+    return [ep for ep, text in switches if text is not None and is_on(text)]
 
 
 NO_CPU_EP = Need(

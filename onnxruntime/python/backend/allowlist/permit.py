@@ -11,18 +11,15 @@ from onnxruntime.backend.allowlist.rules import NO_SETTINGS, NOTHING, Settings, 
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, NotPermittedError, Place, show
 
 
-class Request:
+class Request(NamedTuple):
     """The settings that a call requests, with exact ``str`` as names."""
 
-    def __init__(
-        self, settings: dict[str, dict[str, Any]], attributes: Values, device: str, device_index: int | None
-    ) -> None:
-        self.settings = settings  # by keyword
-        self.attributes = attributes  # all other keyword arguments of the call
-        self.device = device  # ONNX's name of the device, or ""
-        self.device_index = device_index
-        self.environment: Values = {}  # the configuration in the environment variable, if it counts
-        self.from_environment: set[Place] = set()  # the settings that only the environment specifies
+    settings: dict[str, dict[str, Any]]  # by keyword
+    attributes: Values  # all other keyword arguments of the call
+    device: str  # ONNX's name of the device, or ""
+    device_index: int | None
+    environment: Values  # the configuration in the environment variable, if it counts
+    from_environment: set[Place]  # the settings that only the environment specifies
 
     def with_origin(self, refusal: NotPermittedError) -> RuntimeError:
         """Return a refusal with its value, or a plain error if the caller did not specify the refused setting."""

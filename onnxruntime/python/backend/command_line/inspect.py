@@ -20,7 +20,7 @@ from onnxruntime.backend.applied.nodes import most_frequent
 from onnxruntime.backend.command_line.output import Cell, Table, pairs
 from onnxruntime.backend.command_line.run import add_libraries
 from onnxruntime.backend.comparison.inputs import declaration
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import ENVIRONMENT
 from onnxruntime.backend.session import presence
 
@@ -46,7 +46,7 @@ def try_each(model: str, repeat: int, chosen: argparse.Namespace) -> tuple[list[
     Of the configuration of the environment, only the libraries and the part "trusted" apply. The EPs run one after the
     other, because several copies of a large model may not fit into the memory.
     """
-    specified = configuration.read()
+    specified = variable.read()
     config = {part: specified[part] for part in (*LIBRARIES, TRUSTED) if part in specified}
     variables = os.environ | {ENVIRONMENT: json.dumps(config)}
     words = [f"--plugin={name}" for name in chosen.plugin] + [f"--extension={name}" for name in chosen.extension]

@@ -18,7 +18,7 @@ import onnxruntime
 from onnxruntime.backend.command_line import check, info, inspect, options, output, run
 from onnxruntime.backend.command_line.output import one_line
 from onnxruntime.backend.comparison.results import problem
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CUDA
 
@@ -109,4 +109,4 @@ def _load(specified: list[str]) -> None:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
             onnxruntime.preload_dlls()
     plugins.register(specified, origin="")
-    plugins.register(configuration.read().get("plugins", ()))
+    plugins.register(variable.read().get("plugins", ()))

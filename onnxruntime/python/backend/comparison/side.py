@@ -14,7 +14,7 @@ import onnxruntime
 from onnxruntime.backend import backend
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.allowlist.tables import LIBRARIES, PERMIT, TRUSTED
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import configuration, variable
 from onnxruntime.backend.errors import ENVIRONMENT
 
 Blocks = list[list[float]]  # the seconds of the runs of each round
@@ -65,7 +65,7 @@ class Side:
         The environment's ``permit`` does not narrow the settings of a comparison, which are trusted.
         """
         before = os.environ.get(ENVIRONMENT)
-        specified = configuration.read()
+        specified = variable.read()
         changed = {**specified} if self._inherits else {}
         changed.pop(PERMIT, None)
         if TRUSTED in self.config:

@@ -6,37 +6,18 @@
 
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from onnxruntime.backend.allowlist.rules import NOTHING, Values
 from onnxruntime.backend.allowlist.tables import KEYWORDS, LIBRARIES, PERMIT, TRUSTED
-from onnxruntime.backend.errors import ENVIRONMENT, Place, show, type_name
+from onnxruntime.backend.errors import Place, show, type_name
 
 # The path or URL of a JSON Schema, which editors read.
 _SCHEMA = "$schema"
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
 MOST_CHARACTERS = 1 << 24
-
-
-def read() -> Values:
-    """Return the configuration in the variable: settings by keyword, LIBRARIES, and PERMIT.
-
-    The variable contains JSON text, or ``@`` and the path of a JSON file.
-    """
-    text = os.environ.get(ENVIRONMENT)
-    if text is None:
-        return NOTHING
-    try:
-        if text.startswith("@"):
-            return parse(text_of(text[1:]))
-        return parse(text)
-    except (OSError, ValueError) as error:
-        problem = f"the environment variable {ENVIRONMENT} cannot be used: {error}"
-        raise RuntimeError(f"{problem}. Expected JSON text, or @ and the path of a JSON file") from None
 
 
 def parse(text: str) -> dict[str, dict]:

@@ -77,13 +77,6 @@ class NarrowedAllowlist(Allowlist):
         return super().providers(specified)
 
 
-def allowlist_of(environment: Values, process: Process) -> Allowlist:
-    """Return the settings that callers may set in an environment with this configuration."""
-    if PERMIT in environment:
-        return NarrowedAllowlist(environment, process)
-    return Allowlist(process)
-
-
 def faults(permitted: Mapping[str, dict], process: Process) -> Iterator[str]:
     """Return a sentence about each setting in a part PERMIT that the allowlist does not permit."""
     allowlist = Allowlist(process)

@@ -13,7 +13,7 @@ from onnxruntime.backend.allowlist.facts import Process, SessionFacts
 from onnxruntime.backend.allowlist.look_up import Allowlist, of_run
 from onnxruntime.backend.allowlist.rules import NOTHING, Texts
 from onnxruntime.backend.allowlist.tables import KEYWORDS, MOST_ENTRIES
-from onnxruntime.backend.environment import configuration, narrowing
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import Place, reject
 from onnxruntime.backend.session.state import state_of
 
@@ -72,7 +72,7 @@ class Overrides:
         facts = _facts_about(self._session)
         allowlist = self._allowlist
         if allowlist is None:
-            allowlist = self._allowlist = narrowing.allowlist_of(configuration.read(), facts.process)
+            allowlist = self._allowlist = variable.allowlist(variable.read(), facts.process)
         entries = None
         if run_config is not None:
             entries = request.read_mapping(Place("run_config"), run_config)

@@ -157,11 +157,15 @@ class SessionPart:
         return ""
 
 
-def create(construction: Construction, parts: Iterable[SessionPart]) -> InferenceSession:
+def create(
+    model: str | bytes, permit: Permit, options: SessionOptions, parts: Iterable[SessionPart], **others: Any
+) -> tuple[InferenceSession, Construction]:
     """Create a session, or raise an error about the setting, the EP or the file that is at fault.
 
     :param parts: from the innermost to the outermost.
+    :param others: other arguments of :class:`Construction`.
     """
+    construction = Construction(model, permit, options, **others)
     shapes = construction.configure()
     create_session: Create = construction.construct
     for part in parts:
@@ -171,8 +175,8 @@ def create(construction: Construction, parts: Iterable[SessionPart]) -> Inferenc
     except NotPermittedError:
         raise
     except Exception as error:
-        failures.explain(error, construction.permit, construction.model)
+        failures.explain(error, permit, model)
         raise
-    if construction.permit.sizes:
-        free_dimensions.verify(session, shapes, construction.permit.sizes)
-    return session
+    if permit.sizes:
+        free_dimensions.verify(session, shapes, permit.sizes)
+    return session, construction

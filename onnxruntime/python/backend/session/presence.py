@@ -15,7 +15,7 @@ from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.tables import PROVIDERS
-from onnxruntime.backend.environment import configuration
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import Place, reject, show, warn
 from onnxruntime.backend.libraries import plugins
 from onnxruntime.backend.provider_names import CPU, CUDA, CUDA_DEVICE, ON_CUDA_DEVICE
@@ -125,5 +125,5 @@ def supports_device(device: str, built_for: str) -> bool:
 def _has_plugin_device(index: int) -> bool:
     """Register the plugins of the environment, and return whether an EP on CUDA has a device of this index."""
     with suppress(RuntimeError):  # prepare raises it
-        plugins.register(configuration.read().get("plugins", ()))
+        plugins.register(variable.read().get("plugins", ()))
     return any(len(plugin_devices(ep)) > index for ep in ON_CUDA_DEVICE)

@@ -55,3 +55,8 @@ def generation_of(session: object) -> object:
 def state_of(session: Any) -> SessionState:
     attributes = vars(session)
     return attributes.get(ATTRIBUTE) or attributes.setdefault(ATTRIBUTE, SessionState())
+
+
+def applied_in_prepare(session: object) -> Any:
+    """Return what ORT applied if ``prepare`` has just created a session, ``None`` for other sessions."""
+    return state_of(session).applied if is_of_ort(session) else None

@@ -20,7 +20,7 @@ from helpers.environment import environment
 from onnxruntime.backend.allowlist import conditions
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.tables import KEYWORDS
-from onnxruntime.backend.environment import narrowing
+from onnxruntime.backend.environment import variable
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.provider_names import CPU, CUDA, OPENVINO
 from onnxruntime.backend.request import read_call
@@ -58,7 +58,7 @@ def look_up(call: dict, release: tuple[int, int] = NEWEST.release) -> None:
     attributes = {name: value for name, value in call.items() if name not in (*KEYWORDS, "device")}
     asked = read_call(keywords, attributes, call.get("device"))
     process = having((CPU, CUDA, OPENVINO), "built-in", NEWEST._replace(release=release))
-    permit_of(asked, narrowing.allowlist_of(asked.environment, process))
+    permit_of(asked, variable.allowlist(asked.environment, process))
 
 
 class OrderTest(unittest.TestCase):

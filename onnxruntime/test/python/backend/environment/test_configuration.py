@@ -141,8 +141,7 @@ class OriginTest(unittest.TestCase):
             self.assertEqual(VARIABLE in warning, of_environment)
 
     def test_eps_of_the_environment_that_contradict_the_device(self):
-        requested = Request({}, {}, "CUDA", None)
-        requested.from_environment.add(errors.Place("provider_options"))
+        requested = Request({}, {}, "CUDA", None, {}, {errors.Place("provider_options")})
         with self.assertRaises(NotPermittedError) as raised:
             errors.reject(errors.Place("device"), "")
         blamed = requested.with_origin(raised.exception)

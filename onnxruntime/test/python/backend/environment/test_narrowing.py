@@ -24,7 +24,7 @@ from onnxruntime.backend.allowlist import conditions, threads
 from onnxruntime.backend.allowlist.look_up import permit_of
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.tables import BY_KEYWORD, KEYWORDS, PROVIDERS
-from onnxruntime.backend.environment import narrowing
+from onnxruntime.backend.environment import narrowing, variable
 from onnxruntime.backend.errors import NotPermittedError
 from onnxruntime.backend.request import read_call
 
@@ -97,7 +97,7 @@ def permit(device: str | None = None, **given: object) -> Permit:
     requested = read_call(keywords, given, device)
     process = NEWEST._replace(kinds={name: next(iter(of)) for name, of in PROVIDERS.items()})
     try:
-        return permit_of(requested, narrowing.allowlist_of(requested.environment, process))
+        return permit_of(requested, variable.allowlist(requested.environment, process))
     except NotPermittedError as refusal:
         raise requested.with_origin(refusal) from None
 

@@ -4,6 +4,7 @@
 # --------------------------------------------------------------------------
 """Tests of the part "trusted" of ``ORT_ONNX_BACKEND_CONFIG``: the settings of the operator."""
 
+import functools
 import json
 import os
 import subprocess
@@ -23,7 +24,6 @@ import onnxruntime.backend
 from onnxruntime.backend import NotPermittedError
 from onnxruntime.backend.capture import graphs
 from onnxruntime.backend.session import attaching, creation
-from onnxruntime.backend.session.creation import Construction
 
 X = np.ones((2, 3), np.float32)
 CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "OpenVINO"))
@@ -204,8 +204,8 @@ class RefusedTest(unittest.TestCase):
         creates = mock.Mock(side_effect=RuntimeError("bad"))
         with process_with((TENSORRT,)), mock.patch.object(onnxruntime.SessionOptions, "add_provider"):
             permitted = permit({TENSORRT: {"trt_fp16_enable": True}})._replace(trusted=trusted)
-            construction = Construction(MODEL, permitted, mock.Mock(), session_class=creates)
-            self.assertIs(type(caught(lambda: creation.create(construction, []))), RuntimeError)
+            create = functools.partial(creation.create, MODEL, permitted, mock.Mock(), [], session_class=creates)
+            self.assertIs(type(caught(create)), RuntimeError)
 
 
 class CommandsTest(CommandTest):

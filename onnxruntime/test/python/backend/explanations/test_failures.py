@@ -17,7 +17,6 @@ import onnxruntime
 import onnxruntime.backend
 from onnxruntime.backend.explanations import failures
 from onnxruntime.backend.session import creation, free_dimensions
-from onnxruntime.backend.session.creation import Construction
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 PLUGIN_FAILS = "virtual ... onnxruntime::PluginExecutionProviderFactory::CreateProvider(...) no backend"
@@ -28,10 +27,8 @@ class ExplainTest(unittest.TestCase):
         """ORT up to 1.31 raises a RuntimeError with this text, and from 1.32 on its own class."""
         for error, explained in ((Fail(PLUGIN_FAILS), True), (RuntimeError(PLUGIN_FAILS), True), (Fail("Load"), False)):
             with self.subTest(repr(error)), process_with(plugins=(QNN,)), self.assertRaises(Exception) as raised:
-                construction = Construction(
-                    b"", permit({QNN: {}}), mock.Mock(), session_class=mock.Mock(side_effect=error)
-                )
-                creation.create(construction, [])
+                session = mock.Mock(side_effect=error)
+                creation.create(b"", permit({QNN: {}}), mock.Mock(), [], session_class=session)
             expected = f"could not create a session with {QNN}. .*backend_type='htp'"
             advised = isinstance(raised.exception, RuntimeError) and bool(re.search(expected, str(raised.exception)))
             self.assertEqual(advised, explained)

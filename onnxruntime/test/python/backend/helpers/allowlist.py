@@ -21,7 +21,7 @@ from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.tables import PROVIDERS
 from onnxruntime.backend.allowlist.threads import Threads
 from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, Integer, Kind, Member
-from onnxruntime.backend.environment import narrowing
+from onnxruntime.backend.environment import variable
 
 # The tables by their place.
 TABLES = {
@@ -48,7 +48,7 @@ def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None
     process = having(requested.get("provider_options", ()), kind, at)
     with mock.patch.object(conditions, "has_global_lock", return_value=True):
         asked = request.read_call(requested, attributes or {})
-        return permit_of(asked, narrowing.allowlist_of(asked.environment, process))
+        return permit_of(asked, variable.allowlist(asked.environment, process))
 
 
 def session_attributes(given: dict) -> dict:

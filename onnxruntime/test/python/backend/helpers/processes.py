@@ -19,7 +19,6 @@ from onnxruntime.backend.allowlist.look_up import Allowlist, permit_of
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.applied import settings
 from onnxruntime.backend.session import creation, presence
-from onnxruntime.backend.session.creation import Construction
 
 AZURE = "AzureExecutionProvider"  # it takes no node that an ordinary model has
 CUDA = "CUDAExecutionProvider"
@@ -87,5 +86,5 @@ def opened(options: dict, got: list[str] | None = None) -> tuple[mock.Mock, dict
             _sess=SimpleNamespace(is_webgpu_graph_capture_enabled=lambda: False),
         )
 
-    creation.create(Construction(b"", permit(options), noted, session_class=session), [])
+    creation.create(b"", permit(options), noted, [], session_class=session)
     return noted, keywords

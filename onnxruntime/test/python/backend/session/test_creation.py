@@ -129,7 +129,7 @@ class AttachTest(unittest.TestCase):
                     mock.patch.object(failures, "SessionOptions", lambda made=made: made),
                     self.assertRaises(RuntimeError) as caught,
                 ):
-                    creation.create(Construction(b"", permit({ep: options}), made, session_class=fails), [])
+                    creation.create(b"", permit({ep: options}), made, [], session_class=fails)
                 found = [getattr(caught.exception, name, None) for name in ("keyword", "provider", "key")]
                 self.assertEqual(found, ["provider_options", ep, key] if attaches else [None] * 3)
 
