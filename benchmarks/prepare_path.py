@@ -178,7 +178,7 @@ def _magika_bytes() -> bytes:
 
 
 COMPARISONS = (
-    Comparison("prepare, two nodes", partial(_prepare, models.two_nodes, "check_and_open(model)"), 1.30, OF_STOCK),
+    Comparison("prepare, two nodes", partial(_prepare, models.two_nodes, "check_and_open(model)"), 1.20, OF_STOCK),
     Comparison(
         "prepare, two nodes, EP and two keys",
         partial(_prepare_configured, models.two_nodes, "check_and_open(model, open_configured)"),
