@@ -246,7 +246,7 @@ class Allowlist:
     def rule_of(self, table: Table, place: Place) -> Rule:
         """Return the rule of a name, or refuse the name."""
         name = place.keyword if place.key is None else place.key
-        rule = table.rule_of(name)
+        rule: Rule | None = table[name]
         if rule is None:
             reason = table.why_refused(name)
             if place.keyword == "provider_options":

@@ -102,11 +102,9 @@ class Table(dict[str, Rule]):
                 for names, reason in reasons.items():
                     self.refused |= dict.fromkeys(names.split(), Refused(hazard, reason))
 
-    def rule_of(self, name: str) -> Rule | None:
-        """Return the rule of a permitted name."""
-        if name not in self and self._others is not None:
-            return self._others(name)
-        return self.get(name)
+    def __missing__(self, name: str) -> Rule | None:
+        """Return the rule of a name outside of the table, ``None`` if the name is not permitted."""
+        return self._others and self._others(name)
 
     def why_refused(self, name: str) -> str:
         """Return the hazard of a refused name, the reason, and the next step of a trusted program, or ``""``."""

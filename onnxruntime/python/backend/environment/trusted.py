@@ -49,7 +49,7 @@ def faults(part: Mapping[str, dict], process: Process) -> Iterator[str]:
     for place, value in configuration.places(part):
         key = place.key or ""
         name = key.partition("\0")[0]  # as ORT reads it
-        rules = [table.rule_of(name) for table in tables_of(place, process)]
+        rules = [table[name] for table in tables_of(place, process)]
         of_callers = any(rules) and name != "enable_profiling"  # they may only switch it off
         sets_option = name.startswith("ep.") and suggestions.with_option(name.rpartition(".")[2])
         # ORT would log the value of an entry that the option of an EP overwrites.
