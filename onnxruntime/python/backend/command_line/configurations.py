@@ -87,9 +87,8 @@ def _wrong_forms(config: dict) -> Iterator[dict]:
 def _faults(config: dict, process: Process) -> Iterator[dict]:
     """Yield absent libraries, and the faults of the parts PERMIT and TRUSTED, as problems."""
     for keyword, module in (("extensions", extensions), ("plugins", plugins)):
-        for name in config.get(keyword, ()):
-            for text in module.check([name]):
-                yield problem(text, keyword=keyword, key=name, reason=text)
+        for name, text in module.check(config.get(keyword, ())).items():
+            yield problem(text, keyword=keyword, key=name, reason=text)
     for part, faults in ((PERMIT, narrowing.faults), (TRUSTED, trusted.faults)):
         for text in faults(config.get(part, {}), process):
             yield problem(text, keyword=part, reason=text)

@@ -18,13 +18,13 @@ from onnxruntime import SessionOptions
 from onnxruntime.backend.errors import FROM_ENVIRONMENT, show
 
 
-def check(names: Iterable[str]) -> list[str]:
+def check(names: Iterable[str]) -> dict[str, str]:
     """Return a sentence about each extension that cannot be registered, without importing or loading anything."""
-    sentences = []
-    for name in dict.fromkeys(names):
+    sentences = {}
+    for name in names:
         text = problem(name)
         if text:
-            sentences.append(f"Extension {show(name)} cannot be registered: {text}")
+            sentences[name] = f"Extension {show(name)} cannot be registered: {text}"
     return sentences
 
 

@@ -24,7 +24,6 @@ NO_DEVICE = (
 )
 _EXPECTED = "expected a package, or EP=LIBRARY with an absolute path"
 
-
 without_device: set[str] = set()  # the registered EPs that found no device
 _registered: dict[str, tuple[str, str]] = {}  # by the text that specifies the plugin, its EP and its library
 _lock = threading.RLock()
@@ -40,9 +39,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-def check(names: Iterable[str]) -> list[str]:
+def check(names: Iterable[str]) -> dict[str, str]:
     """Return a sentence about each plugin that cannot be registered, without importing or loading anything."""
-    problems = []
+    sentences = {}
     eps = set()
     for name in dict.fromkeys(names):
         ep, equals, library = name.partition("=")
@@ -54,8 +53,8 @@ def check(names: Iterable[str]) -> list[str]:
             problem = f"another plugin has the name {ep}"
         eps.add(ep)
         if problem:
-            problems.append(f"Plugin {show(name)} cannot be registered: {problem}")
-    return problems
+            sentences[name] = f"Plugin {show(name)} cannot be registered: {problem}"
+    return sentences
 
 
 def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:

@@ -122,6 +122,10 @@ class CheckTest(CommandTest):
                 (found,) = self.json("check", json.dumps(config))["provider_options"]
                 self.assertEqual((found["kind"], found["available"]), (kind, available))
 
+    def test_two_plugins_of_one_name(self):
+        names = [f"A={__file__}", f"A={self.path}"]
+        self.assertEqual(self.problems({"plugins": names}), [("plugins", "", names[1])])
+
     def test_all_problems_at_once(self):
         config = {
             "sesion_config": {},

@@ -131,16 +131,17 @@ class ExtensionTest(unittest.TestCase):
             ran = os.path.join(folder, "ran")
             source = f"open({ran!r}, 'w').close()\nget_library_path = str\n"
             with modules(odd=source, pack____init__=source, pack__inner=source):
-                self.assertEqual(extensions.check(["odd", "pack", "pack.inner", "this", "xml.dom", __file__]), [])
+                self.assertEqual(extensions.check(["odd", "pack", "pack.inner", "this", "xml.dom", __file__]), {})
                 missing, no_name = "no Python package", "expected the name of a Python"
                 wrong = {"none": missing, "pack.none": missing, "odd.none": missing, "this.inner.most": missing}
                 wrong |= {"x.so": missing, f"{ran}.so": missing, "../x": no_name, "x-y": no_name}
-                for (name, problem), text in zip(wrong.items(), extensions.check([*wrong, "none"]), strict=True):
-                    self.assertIn(ascii(name)[1:-1], text)
-                    self.assertIn(problem, text)
+                found = extensions.check(wrong)
+                for name, problem in wrong.items():
+                    self.assertIn(ascii(name)[1:-1], found[name])
+                    self.assertIn(problem, found[name])
             self.assertFalse(os.path.exists(ran))
         with mock.patch.object(importlib.util, "find_spec", side_effect=KeyError):
-            self.assertRegex("".join(extensions.check(["odd"])), "KeyError")
+            self.assertRegex(extensions.check(["odd"])["odd"], "KeyError")
 
 
 if __name__ == "__main__":

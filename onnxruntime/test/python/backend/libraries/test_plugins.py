@@ -141,17 +141,15 @@ class RegistrationTest(unittest.TestCase):
 
 class CheckTest(unittest.TestCase):
     def test_problems(self):
-        for names, reason in (
-            (["none"], "no Python package"),
-            (["A=none.so"], "absolute"),
-            ([f"={__file__}"], "EP=LIBRARY"),
-            ([__file__], "EP=LIBRARY"),
-            ([f"A={LIBRARY}"], "no Python package or file"),
-            ([f"A={__file__}", f"A={os.path.realpath(os.path.dirname(__file__))}/../x.py"], "no Python|another"),
+        for name, reason in (
+            ("none", "no Python package"),
+            ("A=none.so", "absolute"),
+            (f"={__file__}", "EP=LIBRARY"),
+            (__file__, "EP=LIBRARY"),
+            (f"A={LIBRARY}", "no Python package or file"),
         ):
-            with self.subTest(names):
-                (problem,) = plugins.check(names)
-                self.assertRegex(problem, reason)
+            with self.subTest(name):
+                self.assertRegex(plugins.check([name])[name], reason)
 
 
 if __name__ == "__main__":
