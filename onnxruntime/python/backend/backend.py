@@ -244,19 +244,19 @@ def _prepare_open(
     model: InferenceSession | OnnxRuntimeBackendRep, device: object, keywords: dict, attributes: dict
 ) -> OnnxRuntimeBackendRep:
     """Prepare a session or a prepared model, to which only a run config can apply."""
-    from_environment: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     if isinstance(model, OnnxRuntimeBackendRep):
         rep = model  # it has the environment's entries already, and its caller's own entries win over them
     else:
         applied = applied_in_prepare(model)
         rep = OnnxRuntimeBackendRep(model, applied=applied or settings.NOTHING_APPLIED)
         if applied is None:
-            from_environment = ("run_config",)
+            environment = ("run_config",)
         elif keywords:
             device, attributes = None, {}  # of the call that created the session
         else:
             return rep
-    requested = request.read_call(keywords, attributes, environment=from_environment)
+    requested = request.read_call(keywords, attributes, environment=environment)
     warn_or_reject(requested.attributes, ())
 
     # An empty mapping specifies nothing, except for provider_options: it specifies that the session has no EP.

@@ -43,7 +43,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         plan = self._plan
         session = self.session
         if plan is None or plan.session is not session or plan.generation is not generation_of(session):
-            plan = self._plan = _plan(session, self._applied.configuration.get("run_config", NOTHING))
+            plan = self._plan = _new_plan(session, self._applied.configuration.get("run_config", NOTHING))
             if self._session is not session:  # another thread closed this prepared model
                 self._plan = None
         return plan
@@ -227,7 +227,7 @@ class OnnxRuntimeBackendRep(BackendRep):
         settings, without_effect = plan.overrides.look_up(run_config, {})
         rep = self.__copy__()
         rep._session = plan.session
-        rep._plan = _plan(plan.session, settings.entries)
+        rep._plan = _new_plan(plan.session, settings.entries)
         if settings.entries:
             rep._applied = self._applied.with_run_config(settings.entries, without_effect)
         return rep
@@ -281,5 +281,5 @@ class OnnxRuntimeBackendRep(BackendRep):
         return outputs
 
 
-def _plan(session: InferenceSession, run_config: Texts) -> Plan:
+def _new_plan(session: InferenceSession, run_config: Texts) -> Plan:
     return Plan(session, run_config, parts.for_session(session) if is_of_ort(session) else [])

@@ -6,7 +6,7 @@
 
 To load it without code, set ``PYTEST_PLUGINS=onnxruntime.backend.conformance``. ``ORT_ONNX_BACKEND_REPORT`` specifies
 the file. With pytest-xdist, the workers send their records to the main process, which writes all lines. If a worker
-crashes, no line is lost: its test is a failed one.
+crashes, no line is lost: its test fails.
 """
 
 import json
@@ -17,11 +17,11 @@ from collections import Counter
 import onnx
 
 import onnxruntime
-from onnxruntime.backend import __version__, locks
+from onnxruntime.backend import __version__, locks, waiting
 from onnxruntime.backend.applied import nodes
 from onnxruntime.backend.backend import OnnxRuntimeBackend
 from onnxruntime.backend.backend_rep import OnnxRuntimeBackendRep
-from onnxruntime.backend.capture import eligibility
+from onnxruntime.backend.capture import graphs
 from onnxruntime.backend.openvino import run_order
 from onnxruntime.backend.runs import plan
 from onnxruntime.backend.session import creation
@@ -56,7 +56,7 @@ def pytest_configure(config) -> None:
 
     OnnxRuntimeBackend.is_opset_supported = classmethod(record_and_check)  # type: ignore[method-assign, assignment]
     # pytest leaves out the frames of these modules, which are between the backend's API and ORT.
-    for module in (creation, plan, locks, eligibility, run_order):
+    for module in (creation, plan, locks, waiting, graphs, run_order):
         vars(module)["__tracebackhide__"] = True
     if not hasattr(config, "workerinput"):  # of a worker of pytest-xdist
         path = os.environ.get("ORT_ONNX_BACKEND_REPORT", "conformance.jsonl")

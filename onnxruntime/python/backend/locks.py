@@ -43,7 +43,7 @@ _FORKED = (
 
 
 class _Owned(weakref.ref):
-    """A weak reference to a session, with the objects that the lock releases afterwards: the first one is the last."""
+    """A weak reference to a session, with the objects that the lock releases afterwards, the last one first."""
 
     __slots__ = ("lock", "objects")
     __eq__, __hash__ = object.__eq__, object.__hash__

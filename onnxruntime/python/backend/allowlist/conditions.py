@@ -50,7 +50,7 @@ def optimizes(level: GraphOptimizationLevel) -> Need:
 # Threads.
 
 
-def runs_in_parallel(attributes: Values) -> bool:
+def _runs_in_parallel(attributes: Values) -> bool:
     """Return whether operators run in parallel. With one inter-op thread, ORT creates a sequential session."""
     return (
         attributes.get("execution_mode") == ExecutionMode.ORT_PARALLEL and attributes.get("inter_op_num_threads") != 1
@@ -62,7 +62,7 @@ def pools_above_cpus(attributes: Values) -> list[str]:
     if not attributes.get("use_per_session_threads", True):
         return []
     pools = ["intra_op"]
-    if runs_in_parallel(attributes):
+    if _runs_in_parallel(attributes):
         pools.append("inter_op")
     return [pool for pool in pools if attributes.get(f"{pool}_num_threads", 0) > len(threads.CPUS)]
 
@@ -76,13 +76,13 @@ def may_spin(pool: str) -> Need:
     )
 
 
-PARALLEL = only_warns("execution_mode=ORT_PARALLEL", lambda facts, _: runs_in_parallel(facts.attributes))
+PARALLEL = only_warns("execution_mode=ORT_PARALLEL", lambda facts, _: _runs_in_parallel(facts.attributes))
 SEVERAL = only_warns(
     "inter_op_num_threads other than 1 to be ORT_PARALLEL",
-    lambda facts, text: "PARALLEL" not in text or runs_in_parallel(facts.attributes),
+    lambda facts, text: "PARALLEL" not in text or _runs_in_parallel(facts.attributes),
 )
 PATTERN = only_warns(
-    "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not runs_in_parallel(facts.attributes)
+    "execution_mode=ORT_SEQUENTIAL to be on", lambda facts, text: text == "0" or not _runs_in_parallel(facts.attributes)
 )
 OWN_POOLS = only_warns(
     "per-session thread pools (use_per_session_threads)",
@@ -155,7 +155,11 @@ NO_GRAPHS = Need(
 
 
 def folds_text(is_folded: Callable[[str], bool], value: str) -> Need:
-    """Return the need of a setting with which ORT does not fold constant text if it has a value."""
+    """Return the need of a setting with which ORT may not fold constant text.
+
+    :param is_folded: whether ORT folds text if the setting has this value.
+    :param value: the values with which ORT does not, for the message.
+    """
 
     def is_met(facts: SessionFacts, text: str) -> bool:
         plugins = [ep for ep in OF_OPENVINO if facts.process.kinds.get(ep) == "plugin"]

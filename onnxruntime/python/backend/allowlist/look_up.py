@@ -45,7 +45,6 @@ from onnxruntime.backend.errors import (
 )
 from onnxruntime.backend.provider_names import CUDA_DEVICE, ON_CUDA_DEVICE
 
-_LONGEST_NAME = 100  # of an attribute, or of a limit
 # Other names of a limit, in lower case. A limit is never ignored.
 _LIKE_A_LIMIT = (
     "(run_?)?(time_?out|deadline|time_?(limit|budget)|max_?(run_?)?(time|duration|seconds))"
@@ -74,7 +73,7 @@ def permit_of(request: Request, allowlist: "Allowlist") -> Permit:
         providers = _available_providers(process)
     entries = allowlist.settings("session_config", requested)
     run_entries = allowlist.settings("run_config", requested)
-    refuse_while_model_configures(chain(requested, attributes))
+    _refuse_while_model_configures(chain(requested, attributes))
 
     stops_spinning: Texts = NOTHING
     if attributes:
@@ -88,7 +87,7 @@ def permit_of(request: Request, allowlist: "Allowlist") -> Permit:
         sizes=sizes,
     )
     settings = {**providers, "session_options": attributes, "session_config": entries, "run_config": run_entries}
-    without_effect = check_conditions(settings, facts, request.from_environment)
+    without_effect = _check_conditions(settings, facts, request.from_environment)
     warnings = warn_or_reject(request.attributes, SESSION_ATTRIBUTES)
     return Permit(
         device=request.device,
@@ -115,9 +114,9 @@ def of_run(
     found = allowlist.attributes(RUN_ATTRIBUTES, attributes)
     found_entries = NO_SETTINGS
     if entries is not None:
-        refuse_while_model_configures(["run_config"])
+        _refuse_while_model_configures(["run_config"])
         found_entries = allowlist.settings("run_config", {"run_config": entries})
-    without_effect = check_conditions({"run_config": found_entries}, facts)["run_config"]
+    without_effect = _check_conditions({"run_config": found_entries}, facts)["run_config"]
     warn_or_reject(attributes, RUN_ATTRIBUTES)
     warn_each([*without_effect.values()])
     return found, found_entries, without_effect
@@ -169,12 +168,6 @@ def _entries_that_stop_spinning(attributes: Values, entries: Settings) -> dict[s
     return sentences
 
 
-def options_of(ep: str, kind: str) -> Table:
-    """Return the options of an EP."""
-    without_table = ANY_PLUGIN if kind == "plugin" else NO_OPTIONS
-    return PROVIDERS.get(ep, {}).get(kind, without_table)
-
-
 class Allowlist:
     """The settings that callers may set in a process. A subclass narrows them."""
 
@@ -182,7 +175,7 @@ class Allowlist:
         self.process = process
 
     def attributes(self, table: Table, keyword_arguments: Values) -> Settings:
-        """Look up attributes. Names that no class of ORT has are left out, as in the stock backend."""
+        """Look up attributes. Names that ORT's class does not have are left out, as in the stock backend."""
         settings = {}
         for name, value in keyword_arguments.items():
             if name in table or table.why_refused(name):
@@ -214,7 +207,7 @@ class Allowlist:
         """Look up the options of an EP, and add those that the backend always sends. One kind must permit all."""
         refusals = []
         for kind in kinds:
-            table = options_of(ep, kind)
+            table = PROVIDERS.get(ep, NOTHING).get(kind, ANY_PLUGIN if kind == "plugin" else NO_OPTIONS)
             sent: Values = {name: False for name, rule in table.items() if rule.always_off}
             try:
                 return self._settings(table, Place("provider_options", ep), {**sent, **options})
@@ -267,11 +260,11 @@ def _check_left_out(table: Table, name: str, value: object) -> None:
         reason = f'only the environment variable {ENVIRONMENT} can specify it, as {{"{name}": ...}}'
         refuse(Place(name), reason, show(value))
     of_ort = RunOptions if table is RUN_ATTRIBUTES else SessionOptions
-    if len(name) <= _LONGEST_NAME and hasattr(of_ort, name):
+    if len(name) <= suggestions.LONGEST_NAME and hasattr(of_ort, name):
         refuse(Place(name), "not reviewed", show(value))
 
 
-def refuse_while_model_configures(keywords: Iterable[str]) -> None:
+def _refuse_while_model_configures(keywords: Iterable[str]) -> None:
     """Refuse these keyword arguments if ORT would replace all session options by the model's metadata."""
     if os.environ.get("ORT_LOAD_CONFIG_FROM_MODEL") != "1":
         return
@@ -280,7 +273,7 @@ def refuse_while_model_configures(keywords: Iterable[str]) -> None:
         reject(Place(keyword), problem)
 
 
-def check_conditions(
+def _check_conditions(
     tables: Mapping[str, Settings], facts: SessionFacts, from_environment: Container[Place] = ()
 ) -> dict[str, dict[str, str]]:
     """Check the conditions of all settings of a session. Return a warning about each setting that has no effect.
@@ -324,7 +317,7 @@ def warn_or_reject(keyword_arguments: Values, acting: Container[str]) -> tuple[s
     if not ignored:
         return ()
     for name, value in ignored.items():
-        if value is None or len(name) > _LONGEST_NAME:
+        if value is None or len(name) > suggestions.LONGEST_NAME:
             continue
         if name in LIMITS or re.fullmatch(_LIKE_A_LIMIT, name.lower()):
             problem = "a run has the limits timeout, in seconds, and cancellation. Pass them to rep.run or run"

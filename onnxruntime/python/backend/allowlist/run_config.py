@@ -8,10 +8,13 @@ from onnxruntime.backend.allowlist.conditions import ARENAS, CAPTURING, NO_GRAPH
 from onnxruntime.backend.allowlist.rules import OWN_RUN, Rule, Table
 from onnxruntime.backend.allowlist.value_kinds import Integer, Text
 
+GRAPH_ID = "gpu_graph_id"  # selects the captured graph of a run
+SHRINKAGE = "memory.enable_memory_arena_shrinkage"
+
 RUN_CONFIG = Table(
     {
-        "gpu_graph_id": Rule(Integer(-1, 1023), "not set", "Captured graph of the run. -1: none.", needs=(CAPTURING,)),
-        "memory.enable_memory_arena_shrinkage": Rule(
+        GRAPH_ID: Rule(Integer(-1, 1023), "not set", "Captured graph of the run. -1: none.", needs=(CAPTURING,)),
+        SHRINKAGE: Rule(
             Text(r"(cpu:0|gpu:[0-9]{1,2})(;(cpu:0|gpu:[0-9]{1,2})){0,7}", "devices such as cpu:0 or cpu:0;gpu:0"),
             "not set",
             "Releases unused arena memory after the run.",

@@ -112,7 +112,7 @@ _PREPACKING = beside("session.disable_prepacking", "0")
 _INTRA_OP = (INTRA_THREADS, OWN_POOLS)
 _INTER_OP = (PARALLEL, OWN_POOLS)
 
-# Kinds of rows.
+# Kinds of rules.
 
 # If the session lacks the part of ORT that a switch controls, it is off.
 _switch_on = partial(switch_on, already_so=("0",))

@@ -19,7 +19,7 @@ from onnxruntime.backend.errors import Place, nearest, show
 from onnxruntime.backend.packages import REGISTER
 from onnxruntime.backend.provider_names import CUDA, MIGRAPHX
 
-_LONGEST_NAME = 100
+LONGEST_NAME = 100  # of a name that is compared with others
 _MOST = 16  # far more than the EPs of a session
 _SHORTEST_PART = 5  # shorter parts are in too many names
 _MOST_SUGGESTED = 3
@@ -36,7 +36,7 @@ _INSTEAD = {
 
 def provider_named(name: str, others: Iterable[str] = ()) -> str:
     """Return the EP with a short name such as ``"cuda"``, among those that ORT knows and others, or ``""``."""
-    if len(name) <= _LONGEST_NAME:
+    if len(name) <= LONGEST_NAME:
         for known in chain(PROVIDERS, onnxruntime.get_all_providers(), others):
             if name.lower() in (known.lower(), _short_name(known)):
                 return known
@@ -52,7 +52,7 @@ def similar_provider(name: str) -> str:
     known = dict.fromkeys([*PROVIDERS, *onnxruntime.get_available_providers()])
     by_short_name = {_short_name(provider): provider for provider in known}
     by_short_name["rocm"] = MIGRAPHX  # ORT 1.23 removed the ROCm EP
-    similar = nearest(name[:_LONGEST_NAME].strip().lower().partition("exec")[0], by_short_name)
+    similar = nearest(name[:LONGEST_NAME].strip().lower().partition("exec")[0], by_short_name)
     if similar:
         return f". Did you mean '{by_short_name[similar]}'?"
     return f". Known: {', '.join(known)}. {REGISTER}"
@@ -67,7 +67,7 @@ def provider_options(names: Any) -> str:
     parts = []
     for entry in names:
         name, options = entry if type(entry) in (tuple, list) and len(entry) == 2 else (entry, None)
-        if type(name) is not str or len(name) > _LONGEST_NAME:
+        if type(name) is not str or len(name) > LONGEST_NAME:
             return ""
         parts.append(f"{show(provider_named(name) or name)}: {'{}' if options is None else '{...}'}")
     return f"provider_options={{{', '.join(parts)}}}"
@@ -132,7 +132,7 @@ def _similar_forms(name: str, table: Table, place: Place) -> list[str]:
 
 def _similar(name: str, known: Iterable[str]) -> list[str]:
     """Return the known name with the most similar spelling, or else the few that end with the words of the name."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > LONGEST_NAME:
         return []
     folded = name.strip().lower()
     by_folded = {key.lower(): key for key in known}

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The tables of all settings: by keyword argument, and by execution provider (EP). The names of a configuration.
+"""The tables of all settings, by keyword argument and by execution provider (EP). The names in a configuration.
 
 A built-in EP is a part of ORT, a plugin EP a library. ORT repeats all options of a plugin EP, even unknown ones. Its
 report proves nothing, so the tables of plugin EPs are ``reported=False``.
@@ -71,5 +71,5 @@ PROVIDERS: dict[str, dict[str, Table]] = {
     eps.VITISAI: {"built-in": others.VITISAI},
     **{f"{name}ExecutionProvider": {"built-in": table} for name, table in others.FEW_OPTIONS.items()},
     **{f"{name}ExecutionProvider": {"built-in": NO_OPTIONS} for name in _WITHOUT_OPTION},
-    "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # strings: onnxruntime-ep-mlx 0.31.0 reads no options
+    "MLXExecutionProvider": {"plugin": ANY_PLUGIN},  # the library of onnxruntime-ep-mlx 0.31.0 reads no options
 }

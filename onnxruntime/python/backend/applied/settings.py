@@ -113,7 +113,7 @@ def _check_entries(session: InferenceSession, permit: Permit) -> None:
         for key, setting in permit.session_config.items():
             entry = options.get_session_config_entry(key)
             if entry != setting.text:
-                raise RuntimeError(f"{setting.place} was sent as {setting.text!r}, but ORT holds {entry!r}")
+                raise RuntimeError(f"{setting.place} was sent as {setting.text!r}, but ORT reports {entry!r}")
 
 
 def _provider_options(

@@ -12,7 +12,7 @@ On WebGPU, each operator must be in the table of :mod:`.operators`. ORT's record
 fusions, and the model contains their inputs and attributes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
@@ -137,7 +137,7 @@ def _unknown_type(graph: GraphProto) -> str:
     return ""
 
 
-def _unmet_condition(recorded: Iterable[tuple[str, str]], model: ModelProto) -> str:
+def _unmet_condition(recorded: Container[tuple[str, str]], model: ModelProto) -> str:
     outputs = {value.name for value in model.graph.output}
     for node in _nodes(model):
         operator = (node.domain.removeprefix("ai.onnx"), node.op_type)

@@ -35,6 +35,7 @@ import numpy as np
 from onnx import parser
 
 from onnxruntime import InferenceSession, OrtValue, RunOptions
+from onnxruntime.backend.allowlist.run_config import GRAPH_ID
 from onnxruntime.backend.capture import comparison, eligibility
 from onnxruntime.backend.capture.worker import Worker
 from onnxruntime.backend.errors import warn
@@ -49,9 +50,8 @@ from onnxruntime.backend.waiting import call_holding
 Outputs = list[np.ndarray]
 _Feeds = Mapping[str, Any]
 _ARRAY = np.ndarray  # an attribute takes a hundredth of the time of a replay
-GRAPH_ID = "gpu_graph_id"  # the run config entry that selects the graph of a run
 ORDINARY = "-1"  # the graph id of a run without capture
-FIRST_ID = 1024  # of the graphs in ORT. The allowlist permits callers' ids up to 1023
+_FIRST_ID = 1024  # of the graphs in ORT. The allowlist permits callers' ids up to 1023
 # ORT keeps every graph as long as the session. 32 graphs of 50 nodes on tensors of 256 KiB take 26 MiB.
 MOST_GRAPHS = 32
 # For each thread, ORT keeps cuBLAS and cuDNN handles as long as the session. One more thread runs for all others.
@@ -188,12 +188,12 @@ class Capture:
 
     def run(self, feeds: _Feeds, call: RunSettings) -> Outputs:
         """Return the outputs. The options can end the wait for other runs, and a run without capture."""
-        graphs = self._graphs_of_this()
+        graphs = self._graphs_of_thread()
         if graphs is not None:
             return self._run(graphs, feeds, call)
         return self._worker.call(call.options, self._run, self._shared, feeds, call)
 
-    def _graphs_of_this(self) -> dict[tuple, Graph] | None:
+    def _graphs_of_thread(self) -> dict[tuple, Graph] | None:
         """Return the graphs of the calling thread, ``None`` if the worker runs for it."""
         if self._on_webgpu:
             return self._shared
@@ -294,7 +294,7 @@ class Capture:
             return None, wanted, wanted
         other = {name: comparison.other_data(value, not self._on_webgpu) for name, value in feeds.items()}
         likes = dict(zip(self._output_names, wanted, strict=True))
-        graph = Graph(self._session, self._turn, str(FIRST_ID + number), other, likes, self._buffer)
+        graph = Graph(self._session, self._turn, str(_FIRST_ID + number), other, likes, self._buffer)
         self._owned.append(graph)
         options = graph.options(call)
         try:
@@ -325,12 +325,13 @@ class Capture:
 
 def _set_device(device_id: int) -> None:
     """Set CUDA's current device of the calling thread: ORT sets it permanently in the thread that creates a session."""
-
-    def begin() -> None:
-        InferenceSession(model, None, [(CUDA, {"device_id": device_id})])  # and release it, while no thread is alone
-
     if device_id:
-        copy = '<ir_version: 8, opset_import: ["": 17]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
-        model = parser.parse_model(copy).SerializeToString()
         with suppress(Exception):  # then the runs fail, too
-            GPU.run(None, begin)
+            GPU.run(None, _create_session, device_id)
+
+
+def _create_session(device_id: int) -> None:
+    """Create a session on a CUDA device, and release it."""
+    copy = '<ir_version: 8, opset_import: ["": 17]> copy (float[1] X) => (float[1] Y) { Y = Identity (X) }'
+    model = parser.parse_model(copy).SerializeToString()
+    InferenceSession(model, None, [(CUDA, {"device_id": device_id})])

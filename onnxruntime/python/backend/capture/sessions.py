@@ -17,7 +17,7 @@ from onnxruntime.backend.session import model_outline
 from onnxruntime.backend.session.creation import Construction, Create, SessionPart
 from onnxruntime.backend.session.state import generation_of, state_of
 
-OF_ORT = "graph capture feature"  # in each message of ORT about a model that it does not capture
+NOT_CAPTURED = "graph capture feature"  # in each message of ORT about a model that it does not capture
 _REASON = "ORT captures a model only if it has no If, Loop or Scan, and if no node between others is on the CPU EP"
 _ADVICE = (
     "Fix each shape of an input that is not fixed, with free_dimension_overrides or in the model, so that ORT computes "
@@ -43,7 +43,7 @@ class CapturePart(SessionPart):
         try:
             session = create()
         except Exception as error:
-            if OF_ORT in str(error):
+            if NOT_CAPTURED in str(error):
                 reject(place, f"{_REASON}. {_ADVICE}. ORT error: {error}")
             raise
         problem = eligibility.problem(session, self._eps, model)

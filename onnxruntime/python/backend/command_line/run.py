@@ -89,11 +89,11 @@ def execute(chosen: argparse.Namespace) -> tuple[dict, int]:
     working = [side for side in sides if side.prepare()]
     tried: list[dict] = []
     interrupted = False
-    for first in working[:1]:
-        nodes = feeds = first.rep.session.get_inputs()
+    if working:
+        nodes = feeds = working[0].rep.session.get_inputs()
         given = input_texts.read(nodes, chosen.input, chosen.shape)
         if chosen.repeat != 0:
-            feeds = inputs.feeds(first, *given)
+            feeds = inputs.feeds(working[0], *given)
             interrupted = _measure(working, feeds, chosen.repeat)
         tried = list(map(inputs.described, nodes, feeds))
     tolerance = (chosen.rtol, chosen.atol) if chosen.compare or chosen.reference else None

@@ -12,6 +12,7 @@ from onnxruntime.backend.comparison.side import Side
 from onnxruntime.backend.errors import warn
 from onnxruntime.backend.runs import tensors
 from onnxruntime.backend.runs.inputs import Input
+from onnxruntime.backend.session.free_dimensions import dimension_name
 
 _FREE_SIZES = (1, 32, 224, 1)  # to try for free dimensions
 
@@ -44,7 +45,7 @@ def _with_size(nodes: list, free: int) -> dict[str, list[int]]:
     for node in nodes:
         shape = []
         for axis, size in enumerate(node.shape):
-            name = tensors.dimension_name(size) or (node.name, axis)
+            name = dimension_name(size) or (node.name, axis)
             shape.append(size if type(size) is int else sizes.setdefault(name, free if axis else 1))
         if shape != node.shape:
             found[node.name] = shape

@@ -17,7 +17,7 @@ from onnxruntime.backend.errors import Place, show, type_name
 # The path or URL of a JSON Schema, which editors read.
 _SCHEMA = "$schema"
 # The longest file: more than a hundred times the length of all permitted keys with their longest values.
-MOST_CHARACTERS = 1 << 24
+_MOST_CHARACTERS = 1 << 24
 
 
 def parse(text: str) -> dict[str, dict]:
@@ -66,7 +66,7 @@ def _fault_of_part(keyword: str, value: object) -> str:
         return _fault_of_names(keyword, value)
     if keyword in KEYWORDS:
         return _fault_of_object(keyword, value)
-    return _fault_of_name(keyword)
+    return _unknown_part(keyword)
 
 
 def _fault_of_object(place: str, value: object) -> str:
@@ -82,7 +82,7 @@ def _fault_of_libraries(keyword: str, value: object) -> str:
     return f"{keyword} must be {expected}, not {show(value)}"
 
 
-def _fault_of_name(keyword: str) -> str:
+def _unknown_part(keyword: str) -> str:
     parts = (*KEYWORDS, *LIBRARIES, PERMIT, TRUSTED)
     advice = f"Expected one of {', '.join(parts)}. Attributes such as logid belong in session_options"
     return f"{show(keyword)} is not a part of a configuration. {advice}"
@@ -133,10 +133,10 @@ def text_of(path: str) -> str:
         raise ValueError("no path of a file follows @")
     try:
         with Path(path).open(encoding="utf-8-sig") as file:
-            text = file.read(MOST_CHARACTERS + 1)
+            text = file.read(_MOST_CHARACTERS + 1)
     except UnicodeDecodeError:
         raise ValueError("the file is not UTF-8. Save it as UTF-8") from None
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > _MOST_CHARACTERS:
         raise ValueError("the file is too long for a configuration")
     return text
 

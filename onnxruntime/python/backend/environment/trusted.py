@@ -38,8 +38,8 @@ def add(permit: Permit, part: Mapping[str, dict], process: Process) -> Permit:
             used[ep] = options
         else:
             warnings.append(f"{place} has no effect: provider_options does not specify this execution provider")
-    for problem in problems:
-        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {problem}")
+    if problems:
+        raise RuntimeError(f"the environment variable {ENVIRONMENT} cannot be used: {problems[0]}")
     trusted = {**part, "provider_options": used}
     return permit._replace(trusted=trusted, warnings=permit.warnings + warn_each(warnings))
 

@@ -16,7 +16,7 @@ from onnxruntime.backend.errors import ENVIRONMENT
 
 
 def read() -> Values:
-    """Return the configuration in the variable: settings by keyword, LIBRARIES, and PERMIT.
+    """Return the configuration in the variable: settings by keyword, LIBRARIES, PERMIT, and TRUSTED.
 
     The variable contains JSON text, or ``@`` and the path of a JSON file.
     """

@@ -77,7 +77,7 @@ def explain_providers(error: Exception, specified: Collection[str], options: Ite
     if not of_plugin and not isinstance(error, (RuntimeError, ValueError)):
         return
     for name, texts in options:
-        reject_options(name, texts, error)
+        _reject_options(name, texts, error)
     names = ", ".join(specified) or "the CPU EP"
     advice = missing_providers.advice(specified)
     raise RuntimeError(f"ORT could not create a session with {names}. {advice} ORT error: {error}") from None
@@ -86,7 +86,7 @@ def explain_providers(error: Exception, specified: Collection[str], options: Ite
 def explain_attaching(error: Exception, name: str, texts: Mapping[str, str], of_caller: bool) -> NoReturn:
     """Raise a clearer error after ORT could not attach an EP. ``of_caller``: whether a caller can be at fault."""
     if of_caller:
-        reject_options(name, texts, error)
+        _reject_options(name, texts, error)
     advice = missing_providers.advice([name])
     raise RuntimeError(f"{name} could not be attached. {advice} ORT error: {error}") from None
 
@@ -105,7 +105,7 @@ def reject_setting(error: Exception, permit: Permit) -> None:
         )
 
 
-def reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
+def _reject_options(name: str, texts: Mapping[str, str], error: Exception) -> None:
     """Reject the options of a built-in EP if ORT can attach the EP without options: the EP parses them itself."""
     if not texts:
         return

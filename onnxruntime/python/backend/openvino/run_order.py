@@ -26,6 +26,7 @@ from contextlib import suppress
 from threading import RLock
 
 from onnxruntime import InferenceSession, RunOptions
+from onnxruntime.backend.allowlist.run_config import SHRINKAGE
 from onnxruntime.backend.errors import ORT_ERRORS, Place, reject, reworded
 from onnxruntime.backend.openvino.replacement import InnerSession, Origin
 from onnxruntime.backend.provider_names import OPENVINO
@@ -40,7 +41,6 @@ _OUTSIDE_EP = (
     r"(?:Got invalid dimensions for input|Invalid rank for input|Unexpected input data type|Invalid input name)"
     r"|1 : FAIL : Exiting due to terminate flag being set to true)"
 )
-SHRINKAGE = "memory.enable_memory_arena_shrinkage"
 RELEASES_MEMORY = (
     "ORT gives OpenVINO several parts of this graph, which write into memory of earlier runs. It must not be released. "
     "Leave the setting out, or specify CPUExecutionProvider"

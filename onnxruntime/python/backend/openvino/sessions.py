@@ -16,11 +16,12 @@ from onnxruntime import InferenceSession, IOBinding, SessionOptions
 from onnxruntime.backend.allowlist import threads
 from onnxruntime.backend.allowlist.permit import Permit
 from onnxruntime.backend.allowlist.rules import NO_SETTINGS
+from onnxruntime.backend.allowlist.run_config import SHRINKAGE
 from onnxruntime.backend.allowlist.session_config import RECORD_ASSIGNMENT
 from onnxruntime.backend.errors import Place, reject, warn
 from onnxruntime.backend.openvino import fixed_shapes, structures
 from onnxruntime.backend.openvino.replacement import Origin
-from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, SHRINKAGE, RunOrder
+from onnxruntime.backend.openvino.run_order import RELEASES_MEMORY, RunOrder
 from onnxruntime.backend.provider_names import OF_OPENVINO, OPENVINO
 from onnxruntime.backend.session.creation import Construction, Create, Guard, SessionPart
 from onnxruntime.backend.session.state import generation_of, state_of
@@ -99,8 +100,9 @@ def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tupl
     if permit.kinds.get(OPENVINO) == "built-in":
         problem = structures.that_leaks(outline, session, on_openvino - on_others, is_whole, permit.sizes)
     can_fail = why != "" or not fixed_shapes.CHECKING.isdisjoint(on_openvino)
-    if can_fail and OPENVINO in permit.providers and threads.usable_cores() < 2:
-        problem = problem or ("" if device.startswith(_RIGHT_ON_ONE_CORE) else _ONE_CORE)
+    is_right = OPENVINO not in permit.providers or device.startswith(_RIGHT_ON_ONE_CORE)
+    if can_fail and not is_right and threads.usable_cores() < 2:
+        problem = problem or _ONE_CORE
     # An output that is an input has its memory.
     inputs = {node.name for node in session.get_inputs()}
     copies = not is_whole or not inputs.isdisjoint(node.name for node in session.get_outputs())

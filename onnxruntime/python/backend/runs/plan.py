@@ -66,7 +66,7 @@ class Plan:
         return limits.run(separate.options, self.run, inputs, separate)
 
 
-def no_fast_path(inputs: object, options: RunOptions) -> None:
+def _no_fast_path(inputs: object, options: RunOptions) -> None:
     """Return ``None``, as a fast path does for inputs that it does not support."""
 
 
@@ -114,7 +114,7 @@ class DirectRoute:
         """Return the fast path of a prepared model with these settings."""
         # A subclass can override run.
         if type(self._session) is not InferenceSession or self._shared or not self._numpy_has_types:
-            return no_fast_path
+            return _no_fast_path
         return self._fast_path()
 
     def _fast_path(self) -> FastRun:

@@ -49,13 +49,6 @@ def _readable_tensor(tensor: re.Match) -> str:
     return dtype_of(element).name
 
 
-def dimension_name(size: object) -> str:
-    """Return the name of a free dimension, ``""`` if it has none. Exporters write ``?`` for different unknown sizes."""
-    if type(size) is not str or size == "?":
-        return ""
-    return size
-
-
 def numpy_has(dtype: np.dtype) -> bool:
     """Return whether a dtype is numpy's own, which ORT's Python API converts, and not of ml_dtypes."""
     return dtype.isbuiltin != 2  # 1, or 0 for a copy, as in an unpickled array

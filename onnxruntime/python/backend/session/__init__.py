@@ -2,4 +2,4 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Creates a session from a permit and verifies the session."""
+"""Creates a session from a permit, and keeps its state."""

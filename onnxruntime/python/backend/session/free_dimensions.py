@@ -79,22 +79,17 @@ def verify(session: InferenceSession, shapes: Mapping, sizes: Mapping) -> None:
                 raise RuntimeError(f"{problem}, but the session has {size!a}")
 
 
-def names_in(session: InferenceSession) -> list[str]:
-    """Return the names of the free dimensions of the inputs, among them ``""`` if some have no name.
-
-    Exporters write ``?`` for different unknown sizes.
-    """
-    names = {}
-    for node in session.get_inputs():
-        for size in node.shape:
-            if type(size) is not int:
-                names["" if size in (None, "?") else size] = True
-    return list(names)
+def dimension_name(size: object) -> str:
+    """Return the name of a free dimension, ``""`` if it has none. Exporters write ``?`` for different unknown sizes."""
+    if type(size) is not str or size == "?":
+        return ""
+    return size
 
 
 def advice(session: InferenceSession) -> str:
     """Return how to fix the free dimensions of the inputs, ``""`` if there are none."""
-    names = names_in(session)
+    sizes = dict.fromkeys(size for node in session.get_inputs() for size in node.shape if type(size) is not int)
+    names = list(map(dimension_name, sizes))
     if "" in names:
         return "Give the model fixed shapes. Some of its free dimensions have no name"
     if names:

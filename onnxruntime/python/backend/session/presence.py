@@ -34,10 +34,10 @@ def excluded() -> list[str]:
 
 def process(available: Sequence[str]) -> Process:
     """Describe this process."""
-    return Process(providers=stock_list(available), kinds=kinds())
+    return Process(providers=default_providers(available), kinds=kinds())
 
 
-def stock_list(available: Sequence[str]) -> tuple[str, ...]:
+def default_providers(available: Sequence[str]) -> tuple[str, ...]:
     """Return the EPs for a caller who specifies none: all built-in EPs except those that the environment excludes.
 
     Warn about an excluded name that no EP has, and about the CPU EP. ORT lists plugin EPs after the CPU EP, the last

@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""Everything that the backend keeps for one session, and what its permit or the session itself says about it."""
+"""Everything that the backend keeps for one session."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

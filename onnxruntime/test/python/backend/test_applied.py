@@ -51,7 +51,7 @@ class ReadBackTest(unittest.TestCase):
         held.add_session_config_entry("session.disable_prepacking", "0")
         with (
             mock.patch.object(onnxruntime.InferenceSession, "get_session_options", lambda _: held),
-            self.assertRaisesRegex(RuntimeError, r"disable_prepacking'\] was sent as '1', but ORT holds '0'"),
+            self.assertRaisesRegex(RuntimeError, r"disable_prepacking'\] was sent as '1', but ORT reports '0'"),
         ):
             onnxruntime.backend.prepare(two_nodes(), session_config={"session.disable_prepacking": 1})
 

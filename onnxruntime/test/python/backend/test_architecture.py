@@ -56,7 +56,7 @@ IN_FUNCTIONS = {
 }
 # The modules that a layer does not import.
 NEVER = {
-    # It judges names and values: it creates no session and opens no file.
+    # It checks names and values: it creates no session, and opens no file that a setting names.
     "allowlist": {"ctypes", "importlib", "io", "pathlib", "subprocess", "tempfile", "onnxruntime.InferenceSession"},
     # The steps of prepare, and a run, do not depend on names of options.
     "backend": {f"{PACKAGE}.allowlist.tables.PROVIDERS"},

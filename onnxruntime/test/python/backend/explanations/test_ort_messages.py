@@ -188,7 +188,7 @@ class MessagesTest(unittest.TestCase):
     def test_models_that_ort_does_not_capture(self):
         for made, fact in ((BRANCHING, "control flow"), (ON_THE_CPU_ONLY, "")):
             error = self.error_of(lambda made=made: captured(made))
-            self.assertRegex(str(error), f"{sessions.OF_ORT}.*{fact}")
+            self.assertRegex(str(error), f"{sessions.NOT_CAPTURED}.*{fact}")
 
     def test_each_explanation_is_tested(self):
         names = (*EXPLAINED, *ELSEWHERE)

@@ -158,7 +158,7 @@ class AvailableTest(unittest.TestCase):
                 super().__init__(model, providers=[CPU])
 
         with (
-            mock.patch.object(presence, "stock_list", return_value=listed),
+            mock.patch.object(presence, "default_providers", return_value=listed),
             mock.patch.object(backend, "InferenceSession", Session),
         ):
             try:
