@@ -2,7 +2,7 @@
 # Copyright (c) Microsoft Corporation. All rights reserved.
 # Licensed under the MIT License.
 # --------------------------------------------------------------------------
-"""The conditions of permitted settings. Without them, ORT ignores or rejects a setting."""
+"""The conditions of permitted settings and of EPs. If one is not met, a setting has no effect, or does harm."""
 
 import sys
 from collections.abc import Callable, Mapping

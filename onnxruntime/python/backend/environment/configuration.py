@@ -20,7 +20,7 @@ _SCHEMA = "$schema"
 _MOST_CHARACTERS = 1 << 24
 
 
-def parse(text: str) -> dict[str, dict]:
+def parse(text: str) -> dict[str, Any]:
     """Read a configuration from JSON text, or raise ``ValueError``."""
     config = load(text)
     for _, _, problem in faults(config):

@@ -27,11 +27,11 @@ _DOES_NOT_CONTAIN = f'"{PERMIT}" in the environment variable {ENVIRONMENT} does 
 class NarrowedAllowlist(Allowlist):
     """The settings that callers may set: names with ``True`` for all permitted values, or with a list of values."""
 
-    def __init__(self, configuration: Mapping[str, dict], process: Process) -> None:
+    def __init__(self, environment: Values, process: Process) -> None:
         """:raises RuntimeError: if callers may set a setting that the allowlist does not permit."""
         super().__init__(process)
-        self._permitted = configuration[PERMIT]
-        self._defaults = configuration
+        self._permitted = environment[PERMIT]
+        self._defaults = environment
         checked = dict(self._permitted)
         if not process.kinds:  # for a run, which sets no options of EPs
             checked.pop("provider_options", None)
@@ -114,9 +114,9 @@ def _problem(allowlist: Allowlist, table: Table, place: Place, values: Any) -> s
     return ""
 
 
-def _names(configuration: Mapping[str, dict], place: Place) -> Values:
-    """Return the part of a configuration that a place contains."""
-    names = configuration.get(place.keyword, {})
+def _names(settings: Mapping[str, dict], place: Place) -> Values:
+    """Return the names and values of a place."""
+    names = settings.get(place.keyword, {})
     if place.provider:
         return names.get(place.provider, {})
     return names

@@ -67,7 +67,7 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
         if name in _registered:
             continue
         try:
-            ep, _ = call_holding(_lock, None, _register_once, name)
+            ep = call_holding(_lock, None, _register, name)
         except (Exception, SystemExit) as error:  # a package can raise anything
             problem = str(error) or type(error).__name__
             raise RuntimeError(f"Plugin {show(name)} cannot be registered: {problem}{origin}") from None
@@ -75,12 +75,8 @@ def register(names: Iterable[str], origin: str = FROM_ENVIRONMENT) -> None:
             warn(f"Plugin {show(name)} {NO_DEVICE}")
 
 
-def _register_once(name: str) -> tuple[str, str]:
-    plugin = _registered[name] = _register(name)
-    return plugin
-
-
-def _register(name: str) -> tuple[str, str]:
+def _register(name: str) -> str:
+    """Register a plugin, unless another text has specified it already, and return its EP."""
     ep, equals, library = name.partition("=")
     if not equals:
         ep, library = _of_package(name)
@@ -88,15 +84,15 @@ def _register(name: str) -> tuple[str, str]:
         raise ValueError(f"{_EXPECTED}, not {show(library)}")
     library = os.path.realpath(library)
     for other, plugin in _registered.items():
-        if plugin == (ep, library):
-            return plugin
-        if plugin[0] == ep:
+        if plugin[0] == ep and plugin[1] != library:
             raise ValueError(f"plugin {show(other)} has registered another library as {ep}. Specify one of them")
-    before = len(onnxruntime.get_ep_devices())
-    onnxruntime.register_execution_provider_library(ep, library)
-    if len(onnxruntime.get_ep_devices()) == before:
-        without_device.add(ep)
-    return ep, library
+    if (ep, library) not in _registered.values():
+        before = len(onnxruntime.get_ep_devices())
+        onnxruntime.register_execution_provider_library(ep, library)
+        if len(onnxruntime.get_ep_devices()) == before:
+            without_device.add(ep)
+    _registered[name] = ep, library
+    return ep
 
 
 def _of_package(name: str) -> tuple[str, str]:

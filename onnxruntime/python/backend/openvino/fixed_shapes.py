@@ -33,8 +33,11 @@ _FIRST_DECIDING = dict.fromkeys(_ALL.split(), 0) | dict.fromkeys(_LATER.split(),
 _RANDOM_NAMES = "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike"
 _RANDOM = frozenset(_RANDOM_NAMES.split())
 # Operators whose runs fail for some values of their inputs, such as indices that are out of range.
-_CHECKING_NAMES = "GatherElements GatherND NegativeLogLikelihoodLoss ReverseSequence RoiAlign Scatter ScatterElements"
-CHECKING = frozenset((*_CHECKING_NAMES.split(), "ScatterND", "SoftmaxCrossEntropyLoss", "Trilu"))
+_CHECKING_NAMES = """
+    GatherElements GatherND NegativeLogLikelihoodLoss ReverseSequence RoiAlign Scatter ScatterElements ScatterND
+    SoftmaxCrossEntropyLoss Trilu
+"""
+CHECKING = frozenset(_CHECKING_NAMES.split())
 
 
 def why_serial(model: ModelProto, session: InferenceSession, is_whole: bool, device: str) -> str:
