@@ -219,13 +219,18 @@ class PartTest(unittest.TestCase):
         session = create([CUDA], nothing)
         self.assertEqual(locks.GPU.own(session), [session._sess])
 
-    def test_the_device_of_a_thread_is_known_before_the_creation(self):
-        """A creation that fails can leave another device current in its thread."""
+    def test_the_device_of_a_thread_is_known(self):
+        """A creation that fails can leave another device current in its thread. So can a session of the caller."""
         self.addCleanup(setattr, locks.GPU, "other_devices", locks.GPU.other_devices)
         for device_id in ("0", "1"):
             locks.GPU.other_devices = False
             with self.assertRaises(ZeroDivisionError):
                 create([CUDA], lambda: divmod(1, 0), device_id)
+            self.assertEqual(locks.GPU.other_devices, device_id == "1")
+            locks.GPU.other_devices = False
+            own = Session([CUDA])
+            own.get_provider_options = lambda device_id=device_id: {CUDA: {"device_id": device_id}}
+            locks.LockPart().guard(own, None)
             self.assertEqual(locks.GPU.other_devices, device_id == "1")
 
     def test_a_failed_call_leaves_nothing_in_its_frames(self):
