@@ -55,8 +55,8 @@ class Service:
                 raise
 
     def __call__(self, environ: dict, start_response) -> list[bytes]:
-        length = int(environ.get("CONTENT_LENGTH") or 0)
-        status, answer = self.answer(environ["wsgi.input"].read(max(0, min(length, LONGEST_BODY + 1))))
+        length = re.fullmatch("[0-9]{1,18}", environ.get("CONTENT_LENGTH") or "0")  # otherwise, the body is empty
+        status, answer = self.answer(environ["wsgi.input"].read(min(int(length[0]) if length else 0, LONGEST_BODY + 1)))
         start_response(f"{status} ", [("Content-Type", "application/json")])
         return [json.dumps(answer).encode()]
 

@@ -265,20 +265,21 @@ class TestConfiguration(ServiceTest):
 class TestHttp(ServiceTest):
     def test_over_http(self):
         command = [sys.executable, service.__file__, self.model, "0"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
+        popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        with popen as process, contextlib.ExitStack() as stack:
+            stack.callback(process.kill)  # also after a failure, before the process is awaited
             address = process.stdout.readline().split()[-1]
             if hasattr(signal, "SIGHUP"):
                 process.send_signal(signal.SIGHUP)
             with urllib.request.urlopen(urllib.request.Request(address, request()), timeout=60) as response:
                 self.assertEqual(json.load(response)["outputs"], {"Y": GOOD})
             too_long = {"Content-Length": str(10 * service.LONGEST_BODY)}
-            for body, headers, expected in ((request({}), {}, 422), (b"", {}, 400), (b" " * 2**21, too_long, 413)):
-                with self.subTest(expected), self.assertRaises(urllib.error.HTTPError) as caught:
+            cases = [(request(), {"Content-Length": length}, 400) for length in ("x", "-1", "9" * 5000)]
+            cases += (request({}), {}, 422), (b"", {}, 400), (b" " * 2**21, too_long, 413)
+            for body, headers, expected in cases:
+                with self.subTest(expected, headers=headers), self.assertRaises(urllib.error.HTTPError) as caught:
                     urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=60)
                 self.assertEqual(caught.exception.code, expected)
-            process.kill()
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def why_unknown(table: Table, place: Place) -> str:
     forms = _similar_forms(name, table, place)
     if forms:
         return f"unknown {what}. Did you mean {' or '.join(forms[:_MOST_SUGGESTED])}?"
-    scope = place.provider or place.keyword
+    scope = place.provider or place.keyword.split("_")[0]  # session or run
     return f"unknown {what}. To list the permitted names, run `python -m onnxruntime.backend options {scope}`"
 
 

@@ -17,7 +17,7 @@ from onnxruntime.backend.command_line.output import Cell, Table
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = "list options of SCOPE: session, run, or an EP name (default: all)"
-    parser.add_argument("scope", nargs="?", default="", metavar="[SCOPE]", help=use)
+    parser.add_argument("scope", nargs="?", default="", metavar="SCOPE", help=use)
     parser.add_argument("--refused", action="store_true", help="list refused options and the reasons")
     parser.add_argument("--search", metavar="TEXT", default="", help="list only options that contain TEXT")
 

@@ -75,7 +75,7 @@ def absent(name: str) -> None:
 
 # Settings that the allowlist does not permit. "_" stands for "is not permitted via the backend API".
 NOT_PERMITTED = [
-    (lambda: prepare(session_config={"foo": 1}), "session_config['foo'] _: unknown key. ... options session_config`"),
+    (lambda: prepare(session_config={"foo": 1}), "session_config['foo'] _: unknown key. ... options session`"),
     (
         lambda: prepare(run_config={"graph_id": 1}),
         "run_config['graph_id'] _: unknown key. Did you mean 'gpu_graph_id'?",

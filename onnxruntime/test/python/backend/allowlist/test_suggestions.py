@@ -52,7 +52,7 @@ class UnknownNamesTest(unittest.TestCase):
             ("session_config", "gpu_graph_id", "It belongs in run_config"),
             ("run_config", "log_severity_level", "It belongs in session_options or the keyword arguments of run"),
             ("session_options", "provider_options", "It belongs in the keyword arguments of prepare"),
-            ("run_config", "zzzzzzz", "run `python -m onnxruntime.backend options run_config`"),
+            ("run_config", "zzzzzzz", "run `python -m onnxruntime.backend options run`"),
         ):
             with self.subTest(keyword, name=name[:40]):
                 why = why_unknown(keyword, name)

@@ -9,7 +9,9 @@ from types import SimpleNamespace
 
 import _above
 from helpers.command_line import PREPACKING, SPINNING, WRITES, CommandTest
+from helpers.models import two_nodes
 
+from onnxruntime.backend import NotPermittedError, prepare
 from onnxruntime.backend.allowlist import attributes, run_config, session_config
 from onnxruntime.backend.allowlist.rules import Rule
 from onnxruntime.backend.allowlist.tables import EVERY_EP, PROVIDERS
@@ -67,6 +69,11 @@ class OptionsTest(CommandTest):
             self.assertEqual(self.show("options", name), self.show("options", other))
         for name in ("CDUA", "\x1b[2J"):
             self.assertIn(f"--search {name!a}", self.mistake("options", name))
+        for keyword in ("session_options", "session_config", "run_config"):
+            with self.subTest(keyword), self.assertRaises(NotPermittedError) as caught:
+                prepare(two_nodes(), **{keyword: {"zzqq": 1}})
+            self.assertTrue(self.names(caught.exception.reason.rpartition("options ")[2].rstrip("`")))
+        self.assertIn(" [SCOPE]\n", self.show("options", "--help"))
 
     def test_conditions(self):
         needs = (SimpleNamespace(what="x", only_warns=False), SimpleNamespace(what="y", only_warns=True))
