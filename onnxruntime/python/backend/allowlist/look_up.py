@@ -233,8 +233,12 @@ class Allowlist:
         except ForbiddenError as error:
             refuse(place, f"with the value {show(value)}, {error}", show(value))
         except ValueError as error:
-            reject_value(place, value, rule.kind.accepts, str(error))
+            reject_value(place, value, self.accepted(rule, place), str(error))
         return Setting(place, rule, parsed, rule.kind.render(parsed))
+
+    def accepted(self, rule: Rule, place: Place) -> str:
+        """Return which values of a setting callers may specify."""
+        return rule.kind.accepts
 
     def rule_of(self, table: Table, place: Place) -> Rule:
         """Return the rule of a name, or refuse the name."""

@@ -15,7 +15,7 @@ from typing import Any
 from onnxruntime.backend.allowlist import suggestions
 from onnxruntime.backend.allowlist.facts import Process
 from onnxruntime.backend.allowlist.look_up import Allowlist
-from onnxruntime.backend.allowlist.rules import Setting, Settings, Table, Values
+from onnxruntime.backend.allowlist.rules import Rule, Setting, Settings, Table, Values
 from onnxruntime.backend.allowlist.tables import ANY_PLUGIN, BY_KEYWORD, PERMIT, PROVIDERS
 from onnxruntime.backend.environment import configuration
 from onnxruntime.backend.errors import ENVIRONMENT, NotPermittedError, Place, refuse, show
@@ -41,24 +41,32 @@ class NarrowedAllowlist(Allowlist):
     def setting_of(self, table: Table, place: Place, value: object) -> Setting:
         """Look up a setting, and refuse it unless callers may set it, or the value is its default."""
         setting = super().setting_of(table, place, value)
-        container, name = place._replace(key=None), place.key
-        if name is None:  # a keyword argument
-            container, name = Place("session_options"), place.keyword
-        permitted = _names(self._permitted, container)
-        defaults = _names(self._defaults, container)
-        values = permitted.get(name, [])
+        values = self._values_of(place)
         if values is True or setting.rule.always_off:
             return setting
-        if name in defaults and defaults[name] not in values:
-            values = [*values, defaults[name]]
         if not values:
-            refuse(place, _lacks("this setting", container, permitted), show(value))
+            container, _ = _container_of(place)
+            refuse(place, _lacks("this setting", container, _names(self._permitted, container)), show(value))
         for one in values:
             with suppress(ValueError):  # a value of an EP of another kind
                 if setting.rule.kind.parse(one) == setting.value:
                     return setting
         problem = f"{_DOES_NOT_CONTAIN} this value. Permitted: {_listed(values)}"
         refuse(place, f"with the value {show(value)}, {problem}", show(value))
+
+    def accepted(self, rule: Rule, place: Place) -> str:
+        """Return which values of a setting callers may specify."""
+        values = self._values_of(place)
+        return super().accepted(rule, place) if values in (True, []) else _listed(values)
+
+    def _values_of(self, place: Place) -> Any:
+        """Return the values that callers may specify, among them the default, or ``True`` for all."""
+        container, name = _container_of(place)
+        values = _names(self._permitted, container).get(name, [])
+        defaults = _names(self._defaults, container)
+        if values is not True and name in defaults and defaults[name] not in values:
+            return [*values, defaults[name]]
+        return values
 
     def providers(self, specified: Mapping[str, Values]) -> dict[str, Settings]:
         """Refuse the first EP that callers may not choose, or may not move to another place in the order."""
@@ -112,6 +120,13 @@ def _problem(allowlist: Allowlist, table: Table, place: Place, values: Any) -> s
     except NotPermittedError as refusal:
         return str(refusal)
     return ""
+
+
+def _container_of(place: Place) -> tuple[Place, str]:
+    """Return the part of a configuration that contains a setting, and the name of the setting."""
+    if place.key is None:  # a keyword argument
+        return Place("session_options"), place.keyword
+    return place._replace(key=None), place.key
 
 
 def _names(settings: Mapping[str, dict], place: Place) -> Values:

@@ -101,6 +101,10 @@ NOT_PERMITTED = [
         "inter_op_num_threads _: with ... this value. Permitted: 2",
     ),
     (
+        lambda: narrowed(INTER, [1, 2], inter_op_num_threads=1.5),
+        "... invalid value 1.5 (not an integer). Expected 1, 2",
+    ),
+    (
         lambda: narrowed("logid", ["a"], use_deterministic_compute=1),
         "... this setting. Permitted in session_options: 'logid'",
     ),
