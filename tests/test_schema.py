@@ -10,6 +10,7 @@ import unittest
 
 import _paths
 import backend_configuration_schema as document
+from helpers.allowlist import parses
 
 from onnxruntime.backend.allowlist.attributes import SESSION_ATTRIBUTES
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
@@ -48,13 +49,6 @@ class SchemaTest(unittest.TestCase):
         samples = [True, False, *range(-2, 20), 64, 1024, 4096, 2**20, 2**31, 2**40, 2**63, 1.5, None, [], {}, ""]
         samples += list(map(str, samples[2:27]))
         samples += ["ORT_PARALLEL", "DEFAULT", "FP32", "FP16", "EXHAUSTIVE", "cpu:0", "cpu:0;gpu:1", "x\n", "NCHW", "a"]
-
-        def parses(kind: object, value: object) -> bool:
-            try:
-                kind.parse(value)
-            except ValueError:
-                return False
-            return True
 
         judged = 0
         for keyword, provider, name, kinds in self.entries():

@@ -14,6 +14,7 @@ from unittest import mock
 
 import _above
 import numpy as np
+from helpers.allowlist import parses
 from helpers.hostile_values import Float, Int, Loud, LoudType, NumpyInt, NumpyStr, Str
 
 from onnxruntime import ExecutionMode, GraphOptimizationLevel
@@ -21,17 +22,7 @@ from onnxruntime.backend.allowlist import threads, value_kinds
 from onnxruntime.backend.allowlist.run_config import RUN_CONFIG
 from onnxruntime.backend.allowlist.session_config import SESSION_CONFIG
 from onnxruntime.backend.allowlist.threads import Threads
-from onnxruntime.backend.allowlist.value_kinds import (
-    Choice,
-    Fixed,
-    Flag,
-    ForbiddenError,
-    Integer,
-    Kind,
-    Member,
-    Names,
-    Text,
-)
+from onnxruntime.backend.allowlist.value_kinds import Choice, Fixed, Flag, ForbiddenError, Integer, Member, Names, Text
 
 # Values whose code must not run, or that a caller cannot mean. Each kind refuses them.
 _FOREIGN = (None, {}, [1], 1j, "x" * 10**6, "1" * 10**4, 10**400, np.bytes_(b"1"), Loud(), LoudType, "\ud800")
@@ -64,14 +55,6 @@ KINDS = (
         ("a1,a2", "d", "a" * 7, *_DIGITS),
     ),
 )
-
-
-def _parses(kind: Kind, value: object) -> bool:
-    try:
-        kind.parse(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _plain(accepted: dict) -> list[bool | int | str]:
@@ -119,7 +102,7 @@ class TestValueKinds(unittest.TestCase):
     def test_threads(self):
         for cpus, high in ((1, 16), (4, 16), (5, 20), (64, 256)):
             with self.subTest(cpus), mock.patch.object(threads, "CPUS", range(cpus)):
-                self.assertEqual([_parses(Threads(2), number) for number in (high, high + 1)], [True, False])
+                self.assertEqual([parses(Threads(2), number) for number in (high, high + 1)], [True, False])
         self.assertTrue(threads.CPUS)
 
     def test_long_text_is_not_split(self):

@@ -73,7 +73,6 @@ class OptionsTest(CommandTest):
             with self.subTest(keyword), self.assertRaises(NotPermittedError) as caught:
                 prepare(two_nodes(), **{keyword: {"zzqq": 1}})
             self.assertTrue(self.names(caught.exception.reason.rpartition("options ")[2].rstrip("`")))
-        self.assertIn(" [SCOPE]\n", self.show("options", "--help"))
 
     def test_conditions(self):
         needs = (SimpleNamespace(what="x", only_warns=False), SimpleNamespace(what="y", only_warns=True))

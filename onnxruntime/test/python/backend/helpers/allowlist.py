@@ -51,6 +51,15 @@ def permit(at: Process = NEWEST, kind: str = "built-in", attributes: dict | None
         return permit_of(asked, variable.allowlist(asked.environment, process))
 
 
+def parses(kind: Kind, value: object) -> bool:
+    """Return whether a kind of values accepts a value."""
+    try:
+        kind.parse(value)
+    except ValueError:
+        return False
+    return True
+
+
 def session_attributes(given: dict) -> dict:
     return permit(attributes=given).attributes.parsed
 

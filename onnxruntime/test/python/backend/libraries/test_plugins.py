@@ -84,7 +84,7 @@ class RegistrationTest(unittest.TestCase):
                 plugins.register(["a_package", "another_package"])
             self.assertFalse(plugins._lock._is_owned())
 
-    @unittest.skipUnless(hasattr(os, "fork"), "the system has no fork")
+    @unittest.skipUnless(hasattr(os, "fork"), "this system does not fork")
     def test_a_fork_while_another_thread_registers(self):
         with ThreadPoolExecutor(1) as other:
             other.submit(plugins._lock.acquire).result()
