@@ -101,14 +101,14 @@ class OnnxRuntimeBackend(Backend):
 
         :param model: a path, a serialized model, an :class:`onnx.ModelProto`, an :class:`onnxruntime.InferenceSession`
             or a prepared model.
-        :param device: the device, as for :meth:`supports_device`; ``None`` for the device of the build. An index, as in
-            ``'CUDA:1'``, sets the ``device_id`` of the CUDA EP.
+        :param device: the device, as for :meth:`supports_device`. The default is the device of the build. An index, as
+            in ``'CUDA:1'``, sets the ``device_id`` of the CUDA EP.
         :param provider_options: ``{EP name: {option: value}}``, for exactly these EPs in this order, then the CPU EP,
-            without any fallback; ``{}`` selects the CPU EP only, and ``None`` all available EPs.
+            without any fallback. ``{}`` selects the CPU EP only, and ``None`` all available EPs.
         :param session_config: ``{key: value}`` of session config entries.
         :param run_config: ``{key: value}`` of run config entries for every run.
         :param session_options: ``{attribute: value}`` of :class:`onnxruntime.SessionOptions`.
-        :param free_dimension_overrides: ``{name: size}`` of named free dimensions of the model's inputs.
+        :param free_dimension_overrides: ``{name: size}`` of free dimensions of the model's inputs.
         :param kwargs: permitted attributes of :class:`onnxruntime.SessionOptions`, which override ``session_options``.
             Other names are ignored, with a ``RuntimeWarning``.
         :raises NotPermittedError: if a setting of the caller is not permitted or cannot be applied. The error is also
@@ -140,7 +140,7 @@ class OnnxRuntimeBackend(Backend):
 
         :param inputs: as for :meth:`onnxruntime.backend.backend_rep.OnnxRuntimeBackendRep.run`.
         :param kwargs: ``provider_options``, ``session_config``, ``run_config``, ``session_options`` and
-            ``free_dimension_overrides`` of :meth:`prepare`; ``timeout`` and ``cancellation`` of the run; permitted
+            ``free_dimension_overrides`` of :meth:`prepare`, ``timeout`` and ``cancellation`` of the run, and permitted
             attributes of :class:`onnxruntime.SessionOptions` (if a session is created), of
             :class:`onnxruntime.RunOptions`, or of both. Other names are ignored, with a ``RuntimeWarning``.
         :return: list of outputs.

@@ -60,7 +60,7 @@ class OnnxRuntimeBackendRep(BackendRep):
 
     @property
     def unconfirmed(self) -> dict[str, dict[str, object]]:
-        """By EP, the options that it cannot report; by keyword argument, settings without effect in this session.
+        """The options that an EP cannot report, by EP, and settings without effect, by keyword argument.
 
         The settings of the operator, in the part ``trusted`` of ``ORT_ONNX_BACKEND_CONFIG``, have the value "trusted".
         """

@@ -24,7 +24,7 @@ THROUGH_CUDA = (CUDA, TENSORRT, NV_TENSORRT_RTX)
 # The device of GPU builds, as ONNX and as ORT call it, and the EPs that run on it.
 CUDA_DEVICE = ("CUDA", "GPU")
 ON_CUDA_DEVICE = (CUDA, TENSORRT, NV_TENSORRT_RTX, MIGRAPHX)
-GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
+ON_GPU = (*ON_CUDA_DEVICE, DML, WEBGPU)
 NPU = (QNN, VITISAI)
 # The EPs of OpenVINO. Its plugin library has two.
 OF_OPENVINO = frozenset({OPENVINO, OPENVINO_AUTO})

@@ -7,7 +7,7 @@
 No error and no interrupt leaves a lock taken: after ``RLock.acquire``, the ``finally`` block releases the lock if the
 thread owns it. Two other structures would leave it taken. Python 3.14 can call a signal handler before the block of a
 ``with`` statement. Python 3.13 and later can call one at the end of a loop, outside of the ``try`` block around it, if
-the loop ends with a condition, as each ``while`` does. So these loops are in functions of their own.
+the loop ends with a condition, as each ``while`` does. So these loops are in separate functions.
 """
 
 import traceback

@@ -17,10 +17,10 @@ from onnxruntime.backend.provider_names import (
     CAPTURE_SWITCHES,
     CPU,
     CUDA,
-    GPU,
     NPU,
     OF_OPENVINO,
     ON_CUDA_DEVICE,
+    ON_GPU,
     OPENVINO,
     OPENVINO_AUTO,
     TENSORRT,
@@ -133,7 +133,7 @@ NO_CPU_EP = Need(
 DEVICES = Need(
     # Otherwise, ORT logs an error and continues.
     "a session with an execution provider for every device in the value",
-    lambda facts, text: _each_device(text, cpu=True, gpu=facts.has(*GPU), npu=facts.has(*NPU)),
+    lambda facts, text: _each_device(text, cpu=True, gpu=facts.has(*ON_GPU), npu=facts.has(*NPU)),
 )
 CAPTURING = only_warns(
     f"an execution provider that captures graphs ({', '.join(CAPTURE_SWITCHES.values())})",
@@ -155,10 +155,10 @@ NO_GRAPHS = Need(
 
 
 def folds_text(is_folded: Callable[[str], bool], value: str) -> Need:
-    """Return the need of a setting with which ORT may not fold constant text.
+    """Return the need of a setting that can prevent ORT from folding constant text.
 
     :param is_folded: whether ORT folds text if the setting has this value.
-    :param value: the values with which ORT does not, for the message.
+    :param value: the values that prevent it, for the message.
     """
 
     def is_met(facts: SessionFacts, text: str) -> bool:

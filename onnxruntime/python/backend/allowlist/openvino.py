@@ -5,7 +5,7 @@
 """Options of OpenVINO's EPs.
 
 They were run with onnxruntime-openvino 1.24.1 and onnxruntime-ep-openvino 1.8.1 on a CPU. ``model_priority`` has no
-effect there: according to the source code, the EP sends it to other devices only.
+effect on a CPU: according to the source code, the EP sends it to other devices only.
 """
 
 from onnxruntime.backend.allowlist.common_options import ARENA, ARENA_OPTIONS, PLUGIN_DEVICE

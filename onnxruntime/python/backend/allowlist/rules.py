@@ -43,7 +43,7 @@ class Rule(NamedTuple):
     """A permitted option, key or attribute."""
 
     kind: Kind  # the values that are accepted, and the text that is sent
-    default: str  # the value that ORT uses without the setting; a text with a comma if it is not an accepted value
+    default: str  # the value that ORT uses without the setting, or a text with a comma if callers cannot specify it
     effect: str
     since: tuple[int, int] = (1, 24)  # the first ORT release known to understand it, as (major, minor)
     until: tuple[int, int] | None = None  # the first ORT release known to ignore it
@@ -77,7 +77,7 @@ class Table(dict[str, Rule]):
     """The reviewed names of one place: the rules of the permitted names, and the reasons for the refused names.
 
     :param refused: by hazard, names and their reason. Names that share a reason are separated by spaces. A name that
-        ends with a dot stands for each other name that begins with it.
+        ends with a dot means each other name that begins with it.
     :param others: a function that returns the rule of a name outside of the table, or ``None``.
     :param reported: whether ORT reports the values in use.
     :param own: what a program that its author trusts does to set a refused name.

@@ -31,7 +31,7 @@ from onnxruntime.backend.allowlist.conditions import (
 from onnxruntime.backend.allowlist.rules import Need, Rule, Table, switch, switch_on
 from onnxruntime.backend.allowlist.value_kinds import Choice, Flag, Integer, Names, Text
 from onnxruntime.backend.errors import nearest
-from onnxruntime.backend.provider_names import COMPILING, GPU
+from onnxruntime.backend.provider_names import COMPILING, ON_GPU
 
 _DISABLED = "optimization.disable_specified_optimizers"
 _MINIMAL = "optimization.minimal_build_optimizations"
@@ -291,7 +291,7 @@ SESSION_CONFIG = Table(
             "Repacks constant weights on the intra-op threads.", since=(1, 31), needs=(INTRA_THREADS, _PREPACKING)
         ),
         "session.use_device_allocator_for_initializers": switch(
-            "Keeps initializers out of arenas.", needs=(has(*GPU),)
+            "Keeps initializers out of arenas.", needs=(has(*ON_GPU),)
         ),
         # Strictness.
         "session.disable_cpu_ep_fallback": switch(

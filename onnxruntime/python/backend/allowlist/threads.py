@@ -42,7 +42,7 @@ CPUS = _cpus()
 
 
 def usable_cores() -> int:
-    """Return the number of CPU cores that this process may use; the hyper-threads of one core count once."""
+    """Return the number of CPU cores that this process may use. The hyper-threads of one core count once."""
     cores = set()
     try:
         for cpu in CPUS:

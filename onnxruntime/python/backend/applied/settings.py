@@ -30,7 +30,7 @@ class Applied(NamedTuple):
     extensions: tuple[str, ...] = ()
 
     def with_run_config(self, entries: Texts, without_effect: Texts) -> Self:
-        """Replace the run config entries, of which some have no effect: each with the warning about it."""
+        """Replace the run config entries. ``without_effect`` contains a warning about each entry without effect."""
         unconfirmed = plain_copy(self.unconfirmed)
         for key in without_effect:
             unconfirmed.setdefault("run_config", {})[key] = entries[key]

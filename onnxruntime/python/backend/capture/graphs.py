@@ -14,7 +14,7 @@ compute from shapes only, because ORT does not capture a session whose nodes inc
 addition, each graph is compared with a run without capture before it returns its first outputs.
 
 The ids of the graphs in ORT are numbers above those of callers: a caller's id is a part of the key of a graph. So a run
-never meets a graph that the caller has captured with a binding of their own.
+never meets a graph that the caller has captured with an IO binding.
 
 ORT gives the memory of a graph's intermediate values to other runs of the session. So replays of a session follow each
 other, and runs without capture are alone. No other thread calls CUDA while ORT captures (``locks.py``).

@@ -35,7 +35,7 @@ def read(text: str, convert: Callable[[str], dict] = configuration.parse) -> dic
 
 
 def validate(text: str) -> tuple[dict, list[dict]]:
-    """Return the settings that ORT would receive for a configuration, by keyword, with warnings; and problems.
+    """Return the settings that ORT would receive for a configuration, by keyword, and the problems.
 
     The environment's configuration does not count.
     """

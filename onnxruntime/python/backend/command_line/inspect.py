@@ -4,7 +4,7 @@
 # --------------------------------------------------------------------------
 """Show a model's inputs and outputs, and the number of its nodes that each execution provider takes.
 
-Each execution provider has a process of its own, which it may crash.
+Each execution provider has its own process, which it may crash.
 """
 
 import argparse

@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
     """Reports a mistake in one line."""
 
     def parse_known_args(self, args=None, namespace=None):
-        """Reject unknown arguments of a command here: the parser of the program would refer to its own help."""
+        """Reject unknown arguments of a command. The parser of the program would refer to its own help."""
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

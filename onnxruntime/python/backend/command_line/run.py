@@ -48,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for keyword, (flag, form, use) in _SETTINGS.items():
         add(flag, metavar=form, dest=keyword, help=use, **several)
     add_libraries(parser)
-    use = "use a configuration, in a form that check accepts; repeat the option to compare configurations"
+    use = "use a configuration, in a form that check accepts. Repeat the option to compare configurations"
     add("--config", metavar="FILE|JSON", help=use, **several)
     use = "set an input to VALUE: FILE.npy, or JSON such as 16000, [1,2] or '[\"text\"]' (default: random)"
     add("--input", metavar="NAME=VALUE", help=use, **several)
     use = "set the shape of a random input (default: as in the model; free dimensions 1, or 32 or 224 if 1 fails)"
     add("--shape", metavar="NAME=1x3x224x224", help=use, **several)
-    use = "measure N runs; 0 only creates the session (default: for 2 s, and in 10 turns or more)"
+    use = "measure N runs, or with 0 only create the session (default: for 2 s, and in 10 turns or more)"
     add("-n", "--repeat", metavar="N", type=_number_of_runs, help=use)
     use = "compare with another model, such as the one before quantization, which has the first configuration"
     add("--reference", metavar="MODEL", help=use)

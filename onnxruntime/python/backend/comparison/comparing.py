@@ -28,9 +28,9 @@ def compare(
 
     :param model: the path of the model.
     :param configurations: each as in ``ORT_ONNX_BACKEND_CONFIG``, which also applies.
-    :param feeds: the inputs, as for a run; ``None`` for random values.
+    :param feeds: the inputs, as for a run, or ``None`` for random values.
     :param reference: the path of another model, which is the first of the result, and has the first configuration.
-    :param repeat: the number of measured runs; ``None`` for two seconds.
+    :param repeat: the number of measured runs, or ``None`` for two seconds.
     :return: for each configuration, the object that the command ``run --json`` prints. It can contain an error.
     :raises ValueError: if a configuration has a wrong form.
     :raises RuntimeError: if an input cannot be random.

@@ -39,7 +39,7 @@ class Side:
         self.error: Exception | None = None
 
     def prepare(self) -> bool:
-        """Prepare the model, with a record of node assignments. Return whether there is no error."""
+        """Prepare the model, with a record of node assignments. Return whether it succeeded."""
         settings = {keyword: value for keyword, value in self.config.items() if keyword not in (*LIBRARIES, TRUSTED)}
         if hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info"):
             settings["session_config"] = {RECORD_ASSIGNMENT: "1"} | settings.get("session_config", {})
@@ -51,7 +51,7 @@ class Side:
         return self.error is None
 
     def run(self, feeds: list) -> bool:
-        """Run the model, and return whether there is no error."""
+        """Run the model, and return whether it succeeded."""
         try:
             self.outputs = self.rep.run(feeds)
         except Exception as error:

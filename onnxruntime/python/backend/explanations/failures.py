@@ -29,7 +29,7 @@ EXPLANATIONS = {
         "OpenVINO's error: {0}"
     ),
     'External data path: "(.*?)" escapes model directory': (  # of ORT before 1.25, also for a symbolic link
-        "The data file {0!a} is outside of the folder of the model, or a symbolic link that leads there. Copy the file "
+        "The data file {0!a} is outside of the folder of the model, or a symbolic link to such a file. Copy the file "
         "itself into this folder. ONNX Runtime 1.25 and newer accept symbolic links. ORT error: {error}"
     ),
     r"Unsupported model IR version: (\d+), max supported IR version: (\d+)": (

@@ -18,7 +18,7 @@ from onnxruntime.backend.session import free_dimensions, presence
 
 _ON_CPU = "((AUTO|HETERO|MULTI):)?CPU(,CPU)*"
 _ONNX = ("", "ai.onnx")  # the names of its domain
-# Operators of which the values of all inputs, or of the inputs after the first, decide the shapes of the outputs.
+# Operators whose output shapes depend on the values of all inputs, or of the inputs after the first.
 _ALL = """
     BlackmanWindow Compress ConstantOfShape HammingWindow HannWindow ImageDecoder MelWeightMatrix NonMaxSuppression
     NonZero Range SplitToSequence StringNormalizer StringSplit Unique

@@ -111,7 +111,7 @@ def _examined(session: InferenceSession, origin: Origin, permit: Permit) -> tupl
 
 
 def _check_memory(permit: Permit) -> None:
-    """Reject settings with which ORT moves or releases memory that several parts of a graph write into."""
+    """Reject settings that make ORT move or release memory that several parts of a graph write into."""
     attributes = permit.attributes.parsed
     if attributes.get("enable_mem_pattern"):
         reject(permit.attributes["enable_mem_pattern"].place, _MOVES_MEMORY)

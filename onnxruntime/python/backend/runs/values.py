@@ -294,6 +294,6 @@ def _float(item: Any) -> float:
 
 @cache
 def _saturation(dtype: np.dtype) -> float:
-    """Return the number by which a type represents all larger ones, infinity if it uses infinity or NaN for them."""
+    """Return the number that represents all larger ones, infinity if the type uses infinity or NaN for them."""
     largest = float(np.array(math.inf).astype(dtype))
     return largest if math.isfinite(largest) else math.inf

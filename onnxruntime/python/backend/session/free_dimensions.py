@@ -51,7 +51,7 @@ def _input_shapes(source: str | bytes) -> dict[str, list]:
 
 
 def _check(sizes: Mapping[str, int], shapes: Mapping[str, list]) -> None:
-    """Reject names that no input has, and sizes with which an input is too large."""
+    """Reject names that no input has, and sizes that make an input too large."""
     names: set[str] = set()
     for node, shape in shapes.items():
         names.update(name for name in shape if type(name) is str and "\0" not in name)
